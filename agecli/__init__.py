@@ -1,0 +1,32 @@
+"""agecli: the age of a face, by Deep Differentiable Random Forests.
+
+The verbs of the command line as Python functions: `agecli.train(...)`, `agecli.evaluate(...)`, `agecli.predict(...)`.
+They are loaded when they are first used, so that `import agecli` stays quick.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agecli.evaluation import evaluate as evaluate
+    from agecli.prediction import predict as predict
+    from agecli.training import train as train
+
+# Two OpenMP threads that spin while they wait are up to ten times slower than one on a busy machine. Read by the
+# OpenMP runtime when torch loads it, so it has to be set here.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "evaluate", "predict", "train"]
+
+_VERBS = {"train": "training", "evaluate": "evaluation", "predict": "prediction"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _VERBS:
+        raise AttributeError(f"module `agecli` has no attribute `{name}`")
+    from importlib import import_module
+
+    return getattr(import_module(f"agecli.{_VERBS[name]}"), name)

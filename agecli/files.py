@@ -1,0 +1,53 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+
+@contextmanager
+def write_whole(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        with part.open("rb") as file:
+            os.fsync(file.fileno())  # a power cut must not leave an empty file under the final name
+        umask = os.umask(0)
+        os.umask(umask)
+        part.chmod(0o666 & ~umask)  # mkstemp makes private files; results are ordinary ones
+        os.replace(part, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            part.unlink()
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    with write_whole(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    with write_whole(path) as part, part.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Rows of a CSV file, names of columns stripped and in lower case."""
+    with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+        reader = csv.DictReader(file)
+        reader.fieldnames = [name.strip().lower() for name in reader.fieldnames or []]
+        return [{key: value or "" for key, value in row.items() if key} for row in reader]
