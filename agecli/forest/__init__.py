@@ -1,0 +1,1 @@
+"""The differentiable forest: routing, leaves and annealing. Tensors and numbers only."""

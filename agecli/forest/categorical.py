@@ -1,0 +1,49 @@
+"""Categorical leaves (DLDLF): a distribution over the age grid each, learned by variational bounding."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+REACHED = 1e-6  # sum of responsibilities below which a leaf has seen nothing
+
+
+def log_output(log_p: Tensor, pi: Tensor) -> Tensor:
+    """log g_c of each tree, the mixture of its leaves.   (B, K, L), (K, L, A) -> (B, K, A)
+
+    A matrix product is many times quicker than logsumexp over (B, K, L, A). The largest log P is never below -log L, so
+    only leaves that don't count round to 0; a g_c that is 0 all the same stays finite.
+    """
+    g = torch.einsum("bkl,kla->bka", log_p.exp(), pi)
+    return g.clamp_min(torch.finfo(g.dtype).tiny).log()
+
+
+def risk(log_p: Tensor, d: Tensor, pi: Tensor) -> Tensor:
+    """R of each tree, the cross entropy of d(y) against its output.  [eqn:tree_loss_ldl]   (B, K, L), (B, A) -> (K,)"""
+    return -(d.unsqueeze(1) * log_output(log_p, pi)).sum(-1).mean(0)
+
+
+def accumulate(log_p: Tensor, d: Tensor, pi: Tensor) -> Tensor:
+    """Sum over the batch of d_c * rho(l | pi_lc, x): what each leaf was shown.   (K, L, A), in float64
+
+    rho = P * pi_lc / g_c, so the sum over faces of d_c * rho is pi_lc times a product of matrices.
+    """
+    share = d.unsqueeze(1) / log_output(log_p, pi).exp()  # (B, K, A)
+    return (torch.einsum("bkl,bka->kla", log_p.exp(), share) * pi).double()
+
+
+def solve(sums: Tensor, old: Tensor, pseudo_count: float) -> Tensor:
+    """The pi that minimises the bound: sums divided by their total.  [eqn:update_leaf_ldl]   (K, L, A)
+
+    The pseudo-count, shared out over the grid, keeps a bin alive that no face fell into. A leaf that no face reaches
+    keeps what it had.
+    """
+    reached = sums.sum(-1, keepdim=True) > REACHED
+    counts = sums + pseudo_count / sums.shape[-1]
+    pi = counts / counts.sum(-1, keepdim=True).clamp_min(REACHED)
+    return torch.where(reached, pi.to(old.dtype), old)
+
+
+def uniform_start(trees: int, leaves: int, ages: int) -> Tensor:
+    """pi = 1 / A everywhere.   (K, L, A)"""
+    return torch.full((trees, leaves, ages), 1.0 / ages)

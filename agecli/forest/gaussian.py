@@ -1,0 +1,105 @@
+"""Gaussian leaves (DRF): a mean and a variance each, in years, learned by variational bounding.
+
+The paper's sigma is a standard deviation in the density and a variance in the update; here it is always the variance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+REACHED = 1e-6  # sum of responsibilities below which a leaf has seen nothing
+
+
+@dataclass(frozen=True)
+class Gaussians:
+    """The leaves of K trees. Each is (K, L)."""
+
+    mean: Tensor
+    variance: Tensor
+
+
+@dataclass(frozen=True)
+class GaussianSums:
+    """All that the leaves need to know about the faces they were shown. Each is (K, L), in float64."""
+
+    weight: Tensor  # sum of rho
+    age: Tensor  # sum of rho * y
+    square: Tensor  # sum of rho * y^2; y is centred, so that the difference of squares keeps its digits
+
+    def __add__(self, other: GaussianSums) -> GaussianSums:
+        return GaussianSums(self.weight + other.weight, self.age + other.age, self.square + other.square)
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> GaussianSums:
+        """The same sums after `change`: an all-reduce over the ranks of a distributed run, say."""
+        return GaussianSums(change(self.weight), change(self.age), change(self.square))
+
+
+def log_density(y: Tensor, leaves: Gaussians) -> Tensor:
+    """log N(y; mu_l, var_l) for every leaf.   y: (B,) -> (B, K, L)"""
+    square = (y[:, None, None] - leaves.mean) ** 2
+    return -0.5 * (square / leaves.variance + leaves.variance.log() + math.log(2 * math.pi))
+
+
+def risk(log_p: Tensor, y: Tensor, leaves: Gaussians) -> Tensor:
+    """R of each tree, the negative log likelihood of the true ages.  [eqn:tree_loss_reg]   (B, K, L), (B,) -> (K,)"""
+    return -(log_p + log_density(y, leaves)).logsumexp(-1).mean(0)
+
+
+def free_energy(log_p: Tensor, y: Tensor, leaves: Gaussians, tau: float) -> Tensor:
+    """J' at the posterior that minimises it, which a leaf update never raises; R if tau is 1.  [eqn:new_free_energy]"""
+    return -(tau * (log_p + log_density(y, leaves))).logsumexp(-1).mean(0) / tau
+
+
+def responsibility(log_p: Tensor, y: Tensor, leaves: Gaussians, tau: float) -> Tensor:
+    """rho, the annealed posterior of the leaves given a face and its age.  [eqn:new_posterior]   (B, K, L)"""
+    return (tau * (log_p + log_density(y, leaves))).softmax(-1)
+
+
+def accumulate(rho: Tensor, y: Tensor, centre: float) -> GaussianSums:
+    """The sums of a batch.   rho: (B, K, L), y: (B,)"""
+    rho, y = rho.double(), y.double() - centre
+    return GaussianSums(rho.sum(0), torch.einsum("bkl,b->kl", rho, y), torch.einsum("bkl,b->kl", rho, y**2))
+
+
+def solve(sums: GaussianSums, old: Gaussians, floor: float, centre: float) -> Gaussians:
+    """The leaf means and variances that minimise the bound.  [eqn:mean_new, eqn:covar_new]"""
+    weight = sums.weight.clamp_min(REACHED)
+    mean = sums.age / weight
+    variance = (sums.square / weight - mean**2).clamp_min(floor)  # one face must not become a spike
+    reached = sums.weight > REACHED  # a leaf that no face reaches keeps what it had
+    return Gaussians(
+        torch.where(reached, (mean + centre).to(old.mean.dtype), old.mean),
+        torch.where(reached, variance.to(old.variance.dtype), old.variance),
+    )
+
+
+def random_start(ages: Tensor, trees: int, leaves: int, floor: float, generator: torch.Generator) -> Gaussians:
+    """Means spread over the training ages, in another order for each tree; the variance of all ages in each leaf."""
+    spread = torch.rand(trees, leaves, generator=generator)
+    share = (torch.arange(leaves) + spread) / leaves  # one quantile from each of L equal parts
+    means = torch.quantile(ages.double(), share.double().flatten()).view(trees, leaves)
+    order = torch.stack([torch.randperm(leaves, generator=generator) for _ in range(trees)])
+    variance = ages.double().var(correction=0).clamp_min(floor)
+    return Gaussians(means.gather(1, order).float(), variance.float().expand(trees, leaves).clone())
+
+
+def kmeans_start(ages: Tensor, trees: int, leaves: int, floor: float) -> Gaussians:
+    """L clusters of the training ages, from the youngest leaf to the oldest; the same for each tree."""
+    y = ages.double().sort().values
+    centres = torch.quantile(y, (torch.arange(leaves, dtype=torch.double) + 0.5) / leaves)
+    for _ in range(100):  # Lloyd's algorithm; on a line the clusters are runs of the sorted ages
+        cluster = torch.bucketize(y, (centres[1:] + centres[:-1]) / 2)
+        count = torch.bincount(cluster, minlength=leaves)
+        mean = torch.bincount(cluster, y, minlength=leaves) / count.clamp_min(1)
+        new = torch.where(count > 0, mean, centres)
+        if torch.equal(new, centres):
+            break
+        centres = new
+    variance = torch.bincount(cluster, (y - centres[cluster]) ** 2, minlength=leaves) / count.clamp_min(1)
+    variance = variance.clamp_min(floor)
+    return Gaussians(centres.float().repeat(trees, 1), variance.float().repeat(trees, 1))

@@ -1,0 +1,45 @@
+"""What the tests share: a place of their own for caches, a toy data set, and the real command line in a real process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agecli.data.toy import draw_faces
+
+Cli = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Features are cached for the tests alone, and shared among them."""
+    folder = tmp_path_factory.mktemp("cache")
+    os.environ["AGECLI_CACHE"] = str(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """120 cartoon faces of 20 subjects."""
+    folder = tmp_path_factory.mktemp("data") / "toy"
+    draw_faces(folder, 120)
+    return folder
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """`cli("train", ...)` runs agecli as a user does, in a folder of its own."""
+
+    def run(*arguments: object, stdin: bytes | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "agecli", *(str(argument) for argument in arguments)]
+        done = subprocess.run(
+            command, cwd=tmp_path, input=stdin, capture_output=True, env={**os.environ, **environment}
+        )
+        return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
