@@ -1,0 +1,5 @@
+"""`python -m agecli`."""
+
+from agecli.cli import main
+
+main()

@@ -1,0 +1,107 @@
+"""Checkpoints: one safetensors file that rebuilds a model. It is data, never code."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+import agecli
+from agecli.config import Config, replace, settings
+from agecli.errors import InputError, MissingError
+from agecli.files import write_whole
+from agecli.model import AgeModel, build_model
+from agecli.pictures import PictureSpec
+
+FORMAT = 1  # raised when an older agecli could no longer read the file
+KIND = "agecli-checkpoint"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    model: AgeModel
+    config: Config
+    notes: dict[str, Any]  # the fold, the iteration, the validation error: what one wants to know of a file later
+
+
+def save_checkpoint(path: Path, model: AgeModel, config: Config, notes: Mapping[str, Any]) -> None:
+    """The model with its config, age grid, crop, normalisation and phi, written whole or not at all."""
+    header = {
+        "config": dict(settings(config)),
+        "picture": dataclasses.asdict(model.picture),
+        "notes": dict(notes),
+        "agecli": agecli.__version__,
+    }
+    write_tensors(path, KIND, model.state_dict(), header)
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    tensors, header = read_tensors(path, KIND)
+    try:
+        config = replace(Config(), header["config"])
+        model = build_model(config)
+        picture: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in header["picture"].items()}
+        model = AgeModel(model.backbone, model.f, model.forest, PictureSpec(**picture))
+        model.load_state_dict(tensors)
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise InputError(
+            f"{path} does not fit the model it describes: {error}", hint="was it edited? Train it again"
+        ) from error
+    return Checkpoint(model.eval(), config, header["notes"])
+
+
+def write_tensors(path: Path, kind: str, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
+    """A safetensors file that says what it is."""
+    flat = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
+    shared = {tensor.data_ptr() for tensor in flat.values()}
+    if len(shared) < len(flat):  # safetensors refuses tensors that share memory
+        flat = {name: tensor.clone() for name, tensor in flat.items()}
+    with write_whole(path) as part:
+        save_file(flat, part, {"kind": kind, "format": str(FORMAT), "header": json.dumps(header)})
+
+
+def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the header of a file of that kind, or an error in plain words."""
+    if not path.is_file():
+        raise MissingError(
+            f"there is no checkpoint {path}", hint="`agecli train` makes one: runs/NAME/fold-1/best.safetensors"
+        )
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InputError(
+            f"{path} is not a whole safetensors file ({error})",
+            hint="was the copy cut short? Fetch it again, or name a checkpoint",
+        ) from error
+    if about.get("kind") != kind:
+        raise InputError(
+            f"{path} is no {kind}", hint="name a file made by `agecli train`; bare weights go to `train --weights FILE`"
+        )
+    if int(about["format"]) > FORMAT:
+        raise InputError(
+            f"{path} has format {about['format']}, and agecli {agecli.__version__} reads up to {FORMAT}",
+            hint="it was made by a newer agecli: upgrade this one",
+        )
+    header: dict[str, Any] = json.loads(about["header"])
+    return tensors, header
+
+
+def fingerprint(model: AgeModel) -> str:
+    """A hash of the backbone's weights: two backbones with the same one give the same features."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    for name, tensor in model.backbone.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

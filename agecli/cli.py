@@ -1,0 +1,326 @@
+"""The command line: thin commands over the functions of the same names, and one error boundary.
+
+Nothing here imports torch before a command needs it, so that --help and completion answer at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agecli import __version__
+from agecli.errors import AgecliError, Interrupted
+
+
+class Boundary(typer.core.TyperGroup):
+    """Where errors end: what a user can mend is printed in two lines, anything else is our bug and keeps its traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except AgecliError as error:
+            _say_error(error)
+            raise typer.Exit(error.exit_code) from None
+        except KeyboardInterrupt:
+            _say_error(Interrupted("interrupted"))
+            raise typer.Exit(Interrupted.exit_code) from None
+        except BrokenPipeError:  # `agecli predict … | head -1`: the reader has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+
+
+def _say_error(error: AgecliError) -> None:
+    typer.echo(f"error: {error.message}", err=True)
+    if error.hint:
+        typer.echo(f" hint: {error.hint}", err=True)
+
+
+app = typer.Typer(
+    cls=Boundary,
+    help="The age of a face, by Deep Differentiable Random Forests.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Format(str, Enum):
+    table = "table"
+    csv = "csv"
+    jsonl = "jsonl"
+
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors on stderr.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="More on stderr.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
+Workers = Annotated[int | None, typer.Option(min=0, help="Processes that read pictures.", show_default="by device")]
+Form = Annotated[
+    Format | None, typer.Option("--format", "-f", help="How to print.", show_default="table on a terminal, else jsonl")
+]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the result to a file, whole or not at all.")]
+Data = Annotated[Path | None, typer.Option(help="Folder with a manifest.csv or a labels.csv.")]
+
+
+def _form(form: Format | None, output: Path | None) -> str:
+    if form:
+        return form.value
+    if output and output.suffix in (".csv", ".jsonl"):
+        return output.suffix[1:]
+    return "table" if output is None and sys.stdout.isatty() else "jsonl"
+
+
+def _listen(quiet: bool, verbose: bool) -> Any:
+    from agecli import console
+
+    screen = console.stderr()
+    console.set_up_logging(screen, logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
+    return screen
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"agecli {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """The age of a face, by Deep Differentiable Random Forests."""
+
+
+@app.command()
+def train(
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with a manifest.csv or a labels.csv.", show_default="aligned")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="drf or dldlf.", show_default="drf")] = None,
+    setup: Annotated[
+        str | None, typer.Option(help="The protocol: random, II, subject, lopo or column.", show_default="random")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/<model>-<setup>")] = None,
+    preset: Annotated[str, typer.Option(help="modern, or paper for the paper's settings.")] = "modern",
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings over the preset.")] = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="vgg16, resnet18, … or timm:NAME.", show_default="timm:tf_efficientnet_lite0")
+    ] = None,
+    weights: Annotated[str | None, typer.Option(help="imagenet, none or a file.", show_default="imagenet")] = None,
+    freeze: Annotated[
+        bool | None,
+        typer.Option("--freeze", help="Keep the backbone as it is: its features are computed once, and cached."),
+    ] = None,
+    iterations: Annotated[int | None, typer.Option(help="Mini-batches to learn from.", show_default="3000")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Faces in a mini-batch.", show_default="32")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.", show_default="0.001")] = None,
+    trees: Annotated[int | None, typer.Option(help="K.", show_default="5")] = None,
+    depth: Annotated[int | None, typer.Option(help="Levels of nodes, the leaves included.", show_default="6")] = None,
+    units: Annotated[int | None, typer.Option(help="M, the outputs of f.", show_default="128")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Std of a label distribution, in years (dldlf).", show_default="2")
+    ] = None,
+    leaf_init: Annotated[str | None, typer.Option(help="random or kmeans (drf).", show_default="random")] = None,
+    split_temperature: Annotated[float | None, typer.Option(help="T_0.", show_default="1")] = None,
+    leaf_temperature: Annotated[float | None, typer.Option(help="tau_0 (drf).", show_default="0.5")] = None,
+    select: Annotated[
+        str | None, typer.Option(help="The checkpoint to test: val (the best) or last.", show_default="val")
+    ] = None,
+    folds: Annotated[str | None, typer.Option(help="Only these, as in 1-3,5.", show_default="all")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of all random numbers.", show_default="0")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any other setting, section.key=value. `agecli info --settings` lists them."),
+    ] = None,
+    device: Device = "auto",
+    workers: Workers = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in --out as if it had never stopped.")
+    ] = False,
+    form: Form = None,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Train a model on faces with ages, for every fold of a setup.
+
+    Writes the run folder (checkpoints, history.csv, predictions.csv, metrics.csv, report.csv) and prints the report.
+    """
+    from agecli.config import OPTIONS
+
+    chosen = {name: value for name, value in locals().items() if name in OPTIONS}
+    settings = dict(_assignment(text) for text in set_ or [])
+    screen = _listen(quiet, verbose)
+    from agecli.console import TrainingBars
+    from agecli.report import destination, write_rows
+    from agecli.runs import REPORT_COLUMNS
+    from agecli.training import train as run
+
+    with TrainingBars(screen, quiet) as bars:
+        report = run(
+            data,
+            out=out,
+            preset=preset,
+            config=config,
+            settings=settings,
+            folds=folds,
+            device=device,
+            workers=workers,
+            resume=resume,
+            listener=bars,
+            **chosen,
+        )
+    if not quiet:
+        screen.print(f"wrote {report.run}", markup=False)
+    with destination(output, sys.stdout) as stream:
+        write_rows(report.rows, REPORT_COLUMNS, _form(form, output), stream)
+    if report.broken:
+        raise typer.Exit(1)
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    from agecli.errors import InputError
+
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise InputError(f"--set {text} says no value", hint="write --set section.key=value")
+    return name.strip(), value.strip()
+
+
+@app.command()
+def evaluate(
+    model: Annotated[
+        Path | None, typer.Argument(help="A run folder or a checkpoint.", metavar="[RUN|CHECKPOINT]")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Faces to measure on.", show_default="the run's own")] = None,
+    setup: Annotated[
+        str | None, typer.Option(help="Measure on the test part of a setup.", show_default="all faces")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for predictions.csv and metrics.csv.", show_default="the run, or beside the checkpoint"
+        ),
+    ] = None,
+    device: Device = "auto",
+    workers: Workers = None,
+    form: Form = None,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Measure a run on its test parts, or a checkpoint on faces with ages: MAE, CS@5 and more."""
+    screen = _listen(quiet, verbose)
+    from agecli.console import Bars
+    from agecli.evaluation import evaluate as run
+    from agecli.metrics import METRIC_COLUMNS
+    from agecli.report import destination, write_rows
+
+    with Bars(screen, quiet) as bars:
+        results = run(model, data=data, setup=setup, out=out, device=device, workers=workers, progress=bars.features)
+    for result in results:
+        logging.getLogger("agecli").info("wrote %s", result.folder / "predictions.csv")
+    with destination(output, sys.stdout) as stream:
+        write_rows((r.row() for r in results), ("model", *METRIC_COLUMNS, "leakage"), _form(form, output), stream)
+    if any(result.broken for result in results):
+        raise typer.Exit(1)
+
+
+@app.command()
+def predict(
+    photos: Annotated[list[str], typer.Argument(help="Files, folders, globs, @list, or - for names on stdin.")],
+    model: Annotated[Path | None, typer.Option("--model", "-m", help="A checkpoint made by `agecli train`.")] = None,
+    no_detect: Annotated[bool, typer.Option("--no-detect", help="The photos are cropped to a face already.")] = False,
+    readout: Annotated[
+        str | None, typer.Option(help="mean, median or mode.", show_default="the paper's for the model")
+    ] = None,
+    null: Annotated[
+        bool, typer.Option("--null", "-0", help="Names on stdin and in lists end with a null byte.")
+    ] = False,
+    batch_size: Annotated[int, typer.Option(help="Faces that go through the network together.")] = 32,
+    device: Device = "auto",
+    form: Form = None,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Estimate the age of every face, with a 90 % interval."""
+    _listen(quiet, verbose)
+    from agecli.prediction import RECORD_COLUMNS
+    from agecli.prediction import predict as run
+    from agecli.report import destination, write_ages
+
+    records = run(
+        photos,
+        model=model,
+        no_detect=no_detect,
+        readout=_readout(readout),
+        device=device,
+        batch_size=batch_size,
+        null=null,
+    )
+    failed = 0
+
+    def rows() -> Any:
+        nonlocal failed
+        for record in records:
+            failed += record.status != "ok"
+            yield record.row()
+
+    with destination(output, sys.stdout) as stream:
+        write_ages(rows(), _form(form, output), RECORD_COLUMNS, stream)
+    if failed:
+        typer.echo(f"{failed} photo(s) gave no age", err=True)
+        raise typer.Exit(1)
+
+
+def _readout(name: str | None) -> Any:
+    from agecli.ages import READOUTS
+    from agecli.errors import InputError
+
+    if name is not None and name not in READOUTS:
+        raise InputError(f"unknown readout `{name}`", hint=f"there are: {', '.join(READOUTS)}")
+    return name
+
+
+@app.command()
+def info(
+    settings: Annotated[
+        bool, typer.Option("--settings", help="Print every setting with its default, as TOML.")
+    ] = False,
+    preset: Annotated[str, typer.Option(help="Whose defaults: modern or paper.")] = "modern",
+) -> None:
+    """Versions, devices and where weights are looked for: what to paste into a bug report."""
+    if settings:
+        from agecli import config
+
+        typer.echo(config.to_toml(config.preset(preset)).strip())
+        return
+    from agecli.information import lines
+
+    for name, value in lines():
+        typer.echo(f"{name:<24} {value}")
+
+
+@app.command()
+def toy(
+    folder: Annotated[Path, typer.Argument(help="The data folder to make.")],
+    count: Annotated[int, typer.Option(min=10, help="How many faces.")] = 600,
+    seed: Annotated[int, typer.Option(help="Of the random faces.")] = 0,
+) -> None:
+    """Draw a small data set of cartoon faces with ages, to try the other commands on."""
+    from agecli.data.toy import draw_faces
+
+    draw_faces(folder, count, seed)
+    typer.echo(f"drew {count} faces in {folder}; next: agecli train --data {folder} --freeze --out runs/toy", err=True)
+
+
+def main() -> None:
+    app()

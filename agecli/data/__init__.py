@@ -1,0 +1,1 @@
+"""Faces with ages: manifests, splits and batches."""

@@ -1,0 +1,121 @@
+"""Features of a frozen backbone: computed once for each face, kept on disk, used by every run that asks for the same.
+
+The key of a feature is a hash of all it depends on: the backbone's name and weights, the crop and the bytes of the
+picture file. Nothing in the store can be stale; at worst it is not there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from agecli.checkpoint import fingerprint
+from agecli.data.loading import Faces, every_face
+from agecli.data.manifest import Sample
+from agecli.errors import InputError
+from agecli.model import AgeModel
+
+BATCH = 16  # pictures; larger ones were not faster on a CPU (benchmarks/memory.py)
+
+
+def cache_folder() -> Path:
+    """Where features are kept: $AGECLI_CACHE, or the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("AGECLI_CACHE") or Path(base) / "agecli")
+
+
+class FeatureStore:
+    """An SQLite file of features by key. A batch is stored whole or not at all, also when the process is killed."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        with self._open() as base:
+            base.execute(
+                "CREATE TABLE IF NOT EXISTS features (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
+            )
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            return sqlite3.connect(self.path, timeout=60)
+        except sqlite3.Error as error:
+            raise InputError(
+                f"the feature cache {self.path} can't be opened: {error}", hint="set AGECLI_CACHE to a folder"
+            ) from error
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, Tensor]:
+        found = {}
+        with closing(self._open()) as base:
+            for key in set(keys):
+                row = base.execute("SELECT value FROM features WHERE key = ?", (key,)).fetchone()
+                if row:
+                    found[key] = torch.from_numpy(np.frombuffer(row[0], np.float32).copy())
+        return found
+
+    def put(self, rows: Sequence[tuple[bytes, Tensor]]) -> None:
+        with closing(self._open()) as base, base:
+            base.executemany(
+                "INSERT OR REPLACE INTO features VALUES (?, ?)", [(key, value.numpy().tobytes()) for key, value in rows]
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Features:
+    """(n, D), a row for each sample; rows of unreadable pictures are NaN and named in `broken`."""
+
+    values: Tensor
+    broken: dict[str, str]  # path -> reason
+
+
+def compute_features(
+    model: AgeModel,
+    name: str,
+    folder: Path,
+    samples: Sequence[Sample],
+    device: torch.device,
+    workers: int = 0,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Features:
+    """The backbone's features of every sample, from the store or the network."""
+    store = FeatureStore(cache_folder() / "features.sqlite")
+    what = hashlib.sha256(repr((name, fingerprint(model), model.picture)).encode()).digest()
+    keys = [hashlib.sha256(what + content).digest() for content in _contents(folder, samples)]
+    known = store.get(keys)
+    waiting = [index for index, key in enumerate(keys) if key not in known]
+    broken: dict[str, str] = {}
+    progress(len(keys) - len(waiting), len(keys))
+    faces = Faces(folder, [samples[index] for index in waiting], model.picture)
+    extractor = model.extractor.to(device).eval()
+    done = len(keys) - len(waiting)
+    for batch in every_face(faces, BATCH, workers, pin=device.type == "cuda"):
+        broken.update(batch.broken)
+        if batch.indices:
+            with torch.inference_mode():
+                values = extractor(batch.inputs.to(device, non_blocking=True)).float().cpu()
+            rows = [(keys[waiting[index]], value) for index, value in zip(batch.indices, values, strict=True)]
+            store.put(rows)
+            known.update(rows)
+        done += len(batch.indices) + len(batch.broken)
+        progress(done, len(keys))
+    if not known:
+        return Features(torch.zeros(len(keys), 0), broken)
+    blank = torch.full_like(next(iter(known.values())), torch.nan)
+    return Features(torch.stack([known.get(key, blank) for key in keys]), broken)
+
+
+def _contents(folder: Path, samples: Sequence[Sample]) -> Iterator[bytes]:
+    """A hash of each picture file; of its name where it can't be read, which the loader will report."""
+    for sample in samples:
+        try:
+            yield hashlib.sha256((folder / sample.path).read_bytes()).digest()
+        except OSError:
+            yield hashlib.sha256(os.fsencode(sample.path)).digest()

@@ -1,0 +1,59 @@
+"""Which photos are meant: files, folders, globs, @lists and standard input, one name after the other."""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from agecli.errors import MissingError
+from agecli.pictures import SUFFIXES
+
+
+def expand(arguments: Iterable[str], null: bool = False, stdin: BinaryIO | None = None) -> Iterator[str]:
+    """The names that the arguments stand for, in order, without reading ahead."""
+    for argument in arguments:
+        if argument == "-":
+            yield from _lines(stdin or sys.stdin.buffer, null)
+        elif argument.startswith("@") and not os.path.exists(argument):
+            path = Path(argument[1:])
+            if not path.is_file():
+                raise MissingError(f"there is no list {path}", hint="@FILE reads names from FILE, one to a line")
+            with path.open("rb") as file:
+                yield from _lines(file, null)
+        elif os.path.isdir(argument):
+            yield from _pictures(argument)
+        elif not os.path.exists(argument) and glob.has_magic(argument):
+            found = sorted(glob.glob(argument, recursive=True))
+            if not found:
+                raise MissingError(f"nothing matches {argument}", hint="quote it, or check the folder")
+            for name in found:
+                yield from _pictures(name) if os.path.isdir(name) else [name]
+        else:
+            yield argument  # also one that is not there: it gets a record that says so
+
+
+def _lines(stream: BinaryIO, null: bool) -> Iterator[str]:
+    if not null:
+        for line in stream:
+            if name := line.rstrip(b"\r\n"):
+                yield os.fsdecode(name)
+        return
+    rest = b""
+    while block := stream.read(65536):
+        *names, rest = (rest + block).split(b"\0")
+        yield from (os.fsdecode(name) for name in names if name)
+    if rest:
+        yield os.fsdecode(rest)
+
+
+def _pictures(folder: str) -> Iterator[str]:
+    """The pictures below a folder, by their names' endings, sorted."""
+    for here, folders, files in os.walk(folder):
+        folders.sort()
+        for name in sorted(files):
+            if os.path.splitext(name)[1].lower() in SUFFIXES:
+                yield os.path.join(here, name)

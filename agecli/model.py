@@ -1,0 +1,105 @@
+"""The model: pixels -> backbone -> f -> forest -> a probability mass function on the age grid."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from agecli.ages import AgeGrid
+from agecli.backbones import build_backbone
+from agecli.config import Config, ForestConfig
+from agecli.forest import categorical, gaussian
+from agecli.forest.forests import CategoricalForest, Forest, GaussianForest
+from agecli.forest.gaussian import Gaussians
+from agecli.forest.routing import draw_phi
+from agecli.pictures import PictureSpec
+from agecli.randomness import derive
+
+
+class Standardise(nn.Module):
+    """(x - mean) / std, with numbers that belong to the model but are not learned by it."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Tensor, std: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x.float() - self.mean) / self.std
+
+
+class AgeModel(nn.Module):
+    """A CNN whose top units are the split nodes of a forest."""
+
+    def __init__(self, backbone: nn.Module, f: nn.Linear, forest: Forest, picture: PictureSpec) -> None:
+        super().__init__()
+        self.picture = picture
+        colours = (torch.tensor(values).view(3, 1, 1) * 255 for values in (picture.mean, picture.std))
+        self.colours = Standardise(*colours)
+        self.backbone = backbone
+        self.scale = Standardise(torch.zeros(f.in_features), torch.ones(f.in_features))
+        self.f = f
+        self.forest = forest
+
+    @property
+    def extractor(self) -> nn.Module:
+        """(B, 3, H, W), 0 to 255 -> features (B, D): what a frozen backbone computes once."""
+        return nn.Sequential(self.colours, self.backbone)
+
+    @property
+    def head(self) -> nn.Module:
+        """Features (B, D) -> f(x), the units that split nodes look at (B, M)."""
+        return nn.Sequential(self.scale, self.f)
+
+    @property
+    def network(self) -> nn.Module:
+        """(B, 3, H, W) -> (B, M)"""
+        return nn.Sequential(self.colours, self.backbone, self.scale, self.f)
+
+    def ages(self, units: Tensor) -> Tensor:
+        """The distribution of the age of each face.   (B, M) -> (B, A)"""
+        return self.forest.pmf(self.forest.route(units))
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """(B, 3, H, W) -> (B, A)"""
+        return self.ages(self.network(pixels))
+
+
+def build_model(config: Config) -> AgeModel:
+    """A model with random weights, drawn from the seed, and leaves that know nothing yet."""
+    seed = config.training.seed
+    torch.manual_seed(derive(seed, "weights"))
+    backbone = build_backbone(config.backbone.name, config.data.size, config.data.crop_share)
+    f = nn.Linear(backbone.features, config.forest.units)
+    nn.init.normal_(f.weight, std=config.forest.units_std)
+    nn.init.zeros_(f.bias)
+    grid = AgeGrid(config.ages.low, config.ages.high)
+    phi_source = torch.Generator().manual_seed(derive(seed, "phi"))
+    phi = draw_phi(config.forest.trees, config.forest.splits, config.forest.units, phi_source)
+    return AgeModel(backbone.network, f, build_forest(config, phi, grid), backbone.picture)
+
+
+def build_forest(config: Config, phi: Tensor, grid: AgeGrid) -> Forest:
+    forest = config.forest
+    if config.model == "dldlf":
+        pi = categorical.uniform_start(forest.trees, forest.leaves, len(grid))
+        return CategoricalForest(phi, pi, grid, forest.alpha, forest.pseudo_count)
+    shape = (forest.trees, forest.leaves)
+    unknown = Gaussians(torch.zeros(shape), torch.ones(shape))
+    return GaussianForest(phi, unknown, grid, forest.variance_floor)
+
+
+def start_leaves(forest: Forest, ages: Tensor, config: ForestConfig, seed: int) -> None:
+    """Give Gaussian leaves their start from the training ages; categorical ones start uniform, as they are."""
+    if not isinstance(forest, GaussianForest):
+        return
+    if config.leaf_init == "kmeans":
+        leaves = gaussian.kmeans_start(ages, config.trees, config.leaves, config.variance_floor)
+    else:
+        source = torch.Generator().manual_seed(derive(seed, "leaves"))
+        leaves = gaussian.random_start(ages, config.trees, config.leaves, config.variance_floor, source)
+    forest.mean.copy_(leaves.mean)
+    forest.variance.copy_(leaves.variance)

@@ -1,0 +1,75 @@
+"""From a picture file to the pixels a network sees: decoding and the crop. No torch here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+Pixels = NDArray[np.uint8]
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif"})
+
+
+@dataclass(frozen=True)
+class PictureSpec:
+    """How a face picture is cut for a network, and the colours that network was trained with."""
+
+    size: int  # side of the network's input
+    crop_share: float  # of the face picture's side
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    interpolation: str = "bilinear"
+
+    @property
+    def full(self) -> int:
+        """The side that a face picture is resized to before it is cropped."""
+        return max(self.size, round(self.size / self.crop_share))
+
+
+class UnreadableError(Exception):
+    """A file that is no picture, or not a whole one. The message is for people."""
+
+
+def read_picture(path: Path) -> Image.Image:
+    """The picture upright and in RGB."""
+    try:
+        with Image.open(path) as image:
+            image.load()
+            return ImageOps.exif_transpose(image).convert("RGB")
+    except FileNotFoundError:
+        raise UnreadableError("there is no such file") from None
+    except IsADirectoryError:
+        raise UnreadableError("it is a folder") from None
+    except PermissionError:
+        raise UnreadableError("it may not be read: permission denied") from None
+    except Image.DecompressionBombError:
+        raise UnreadableError("it is too large to be opened safely") from None
+    except UnidentifiedImageError:
+        raise UnreadableError("it is not a picture, or of a kind that can't be read") from None
+    except Exception as error:  # a damaged file can raise almost anything inside its decoder
+        raise UnreadableError(f"it is damaged: {error}") from error
+
+
+def resize(image: Image.Image, spec: PictureSpec) -> Image.Image:
+    """The picture with its shorter side `spec.full` pixels long."""
+    scale = spec.full / min(image.size)
+    size = (max(spec.full, round(image.width * scale)), max(spec.full, round(image.height * scale)))
+    return image.resize(size, Image.Resampling[spec.interpolation.upper()])
+
+
+def centre_crop(image: Image.Image, spec: PictureSpec) -> Image.Image:
+    left, top = (image.width - spec.size) // 2, (image.height - spec.size) // 2
+    return image.crop((left, top, left + spec.size, top + spec.size))
+
+
+def to_pixels(image: Image.Image) -> Pixels:
+    """(3, H, W)"""
+    return np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))
+
+
+def face_pixels(path: Path, spec: PictureSpec) -> Pixels:
+    """The pixels of a face picture as a trained network wants them.   (3, size, size)"""
+    return to_pixels(centre_crop(resize(read_picture(path), spec), spec))

@@ -1,0 +1,131 @@
+"""Prediction: photos in, a record for each face out, in the order of the photos."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from agecli import ages
+from agecli.ages import COVERAGE, Readout
+from agecli.checkpoint import load_checkpoint
+from agecli.devices import keep_memory, pick_device
+from agecli.errors import InputError, MissingError
+from agecli.listing import expand
+from agecli.model import AgeModel
+from agecli.pictures import PictureSpec, Pixels, UnreadableError, centre_crop, read_picture, resize, to_pixels
+
+SCHEMA = 1
+RECORD_COLUMNS = (
+    "schema",
+    "source",
+    "status",
+    "face",
+    "age",
+    "std",
+    "low",
+    "high",
+    "coverage",
+    "box",
+    "score",
+    "error",
+)
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is said of one face, or why nothing can be said of a photo."""
+
+    source: str
+    status: str = "ok"  # or no_face, unreadable
+    face: int | None = None  # 0, 1, … by size
+    age: float | None = None
+    std: float | None = None
+    low: float | None = None
+    high: float | None = None
+    coverage: float | None = None  # of the interval from low to high
+    box: tuple[int, int, int, int] | None = None  # x, y, w, h in the upright photo
+    score: float | None = None  # the detector's
+    error: str | None = None
+
+    def row(self) -> dict[str, Any]:
+        return {"schema": SCHEMA, **{name: getattr(self, name) for name in RECORD_COLUMNS[1:]}}
+
+
+@dataclass(frozen=True)
+class Crop:
+    """A face cut for the network, and where it was."""
+
+    source: str
+    face: int
+    box: tuple[int, int, int, int]
+    score: float | None
+    pixels: Pixels
+
+
+def predict(
+    photos: str | Path | Iterable[str | Path],
+    *,
+    model: str | Path | None = None,
+    no_detect: bool = False,
+    readout: Readout | None = None,
+    device: str = "auto",
+    batch_size: int = 32,
+    null: bool = False,
+) -> Iterator[Record]:
+    """The age of every face. Files, folders, globs, @lists and `-`; at least one record for each photo."""
+    if model is None:
+        raise MissingError(
+            "there is no bundled model yet", hint="name a checkpoint with --model runs/NAME/fold-1/best.safetensors"
+        )
+    if not no_detect:
+        raise InputError(
+            "this version can't find faces in photos yet", hint="crop the photos to the face and add --no-detect"
+        )
+    if batch_size < 1:
+        raise InputError(f"a batch of {batch_size} photos holds none", hint="use --batch-size 1 or more")
+    target = pick_device(device)
+    keep_memory()
+    network = load_checkpoint(Path(model)).model.to(target)
+    names = expand([str(photos)] if isinstance(photos, (str, Path)) else [str(photo) for photo in photos], null)
+    return _records(names, network, readout or network.forest.readout, target, batch_size)
+
+
+def _records(
+    names: Iterator[str], model: AgeModel, readout: Readout, device: torch.device, batch_size: int
+) -> Iterator[Record]:
+    while some := list(islice(names, batch_size)):
+        found = [_whole_picture(name, model.picture) for name in some]
+        said = iter(_ask(model, [item for item in found if isinstance(item, Crop)], readout, device))
+        for item in found:
+            yield next(said) if isinstance(item, Crop) else item
+
+
+def _whole_picture(name: str, spec: PictureSpec) -> Crop | Record:
+    """The whole picture as one face: it was cropped before."""
+    try:
+        image = read_picture(Path(name))
+    except UnreadableError as error:
+        return Record(name, status="unreadable", error=str(error))
+    return Crop(name, 0, (0, 0, image.width, image.height), None, to_pixels(centre_crop(resize(image, spec), spec)))
+
+
+def _ask(model: AgeModel, crops: Sequence[Crop], readout: Readout, device: torch.device) -> list[Record]:
+    if not crops:
+        return []
+    pixels = torch.from_numpy(np.stack([crop.pixels for crop in crops]))
+    with torch.inference_mode():
+        pmf = model(pixels.to(device)).double().cpu()
+    grid = model.forest.grid
+    low, high = ages.interval(pmf, COVERAGE, grid)
+    columns = (ages.read(pmf, readout, grid), ages.std(pmf, grid), low, high)
+    records = []
+    for crop, row in zip(crops, torch.stack(columns, dim=1).tolist(), strict=True):
+        age, std, lowest, highest = (round(number, 2) for number in row)
+        records.append(Record(crop.source, "ok", crop.face, age, std, lowest, highest, COVERAGE, crop.box, crop.score))
+    return records

@@ -1,0 +1,396 @@
+"""Training: every fold of a setup, from the data folder to the report, going on after a stop where it was."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agecli import config as configs
+from agecli import distributed
+from agecli.ages import AgeGrid
+from agecli.backbones import load_weights
+from agecli.checkpoint import load_checkpoint, read_tensors, save_checkpoint, write_tensors
+from agecli.config import OPTIONS, Config, check, from_toml, replace
+from agecli.data.loading import Stream
+from agecli.data.manifest import Manifest, read_manifest
+from agecli.data.splits import Fold, leakage, make_folds
+from agecli.devices import keep_memory, pick_device
+from agecli.errors import InputError, Interrupted, MissingError, TrainingError
+from agecli.files import read_csv, write_csv
+from agecli.fitting import Learner, Step, fit
+from agecli.inputs import FeatureInputs, Inputs, PixelInputs, frozen_inputs
+from agecli.interrupts import stop_flag
+from agecli.metrics import Prediction, measure, predictions, write_results
+from agecli.model import AgeModel, build_model, start_leaves
+from agecli.optimisation import make_optimiser
+from agecli.randomness import derive, generator
+from agecli.runs import Run, is_run, open_run, read_folds, start_run, write_report
+
+log = logging.getLogger("agecli")
+HISTORY_COLUMNS = ("iteration", "loss", "nll", "entropy", "T", "tau", "lr", "train_mae", "val_mae", "images_per_second")
+STATE = "agecli-training-state"
+SAVE_EVERY = 60.0  # seconds: about what a kill costs
+REFRESH_FACES = 5000  # of the training part: more than enough for 160 leaves
+BROKEN_SHARE = 0.01  # of all faces; with more broken pictures than this, something else is wrong
+
+
+class Listener:
+    """What one may want to see of a run while it goes on; each of these does nothing."""
+
+    def run_started(self, run: Run, manifest: Manifest, folds: Sequence[Fold]) -> None: ...
+    def features_computed(self, done: int, total: int) -> None: ...
+    def fold_started(self, fold: Fold, iteration: int, iterations: int) -> None: ...
+    def stepped(self, step: Step, images_per_second: float) -> None: ...
+    def validated(self, iteration: int, mae: float, best: bool) -> None: ...
+    def fold_finished(self, fold: Fold, metrics: Mapping[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `train` returns: the rows of report.csv and the pictures that had to be left out."""
+
+    run: Path
+    rows: list[dict[str, Any]]
+    broken: dict[str, str]
+
+
+@dataclass
+class Job:
+    """One run, as its folds see it."""
+
+    run: Run
+    manifest: Manifest
+    config: Config
+    device: torch.device
+    inputs: Inputs
+    backbone: AgeModel | None  # with its weights loaded, if it is frozen and so the same for all folds
+    listener: Listener
+    stop: threading.Event
+    broken: dict[str, str] = field(default_factory=dict)
+
+    def skip(self, broken: Mapping[str, str]) -> None:
+        """Name each picture that can't be read, once, and stop if there are too many."""
+        for path, reason in broken.items():
+            if path not in self.broken:
+                log.warning("left out %s: %s", path, reason)
+                self.broken[path] = reason
+        if len(self.broken) > BROKEN_SHARE * len(self.manifest.samples):
+            some = ", ".join(list(self.broken)[:3])
+            raise InputError(
+                f"{len(self.broken)} of {len(self.manifest.samples)} pictures can't be read ({some}, …), which is more than 1 %",
+                hint="mend or remove them, or run `agecli preprocess` again",
+            )
+
+
+def train(
+    data: str | Path | None = None,
+    *,
+    out: str | Path | None = None,
+    preset: str = "modern",
+    config: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    folds: str | None = None,
+    device: str = "auto",
+    workers: int | None = None,
+    resume: bool = False,
+    listener: Listener | None = None,
+    **options: Any,
+) -> Report:
+    """Train a model for every fold of a setup. `options` are the short names: model, setup, backbone, lr, …"""
+    changes = {**_named(options), **(settings or {})}
+    target = pick_device(device)
+    keep_memory()
+    distributed.join(target)
+    try:
+        run, manifest, parts = _open(data, out, base_config(preset, config), changes, target, resume)
+        chosen = choose_folds(folds, len(parts))
+        with stop_flag() as stop:
+            job = _job(run, manifest, target, workers, listener or Listener(), stop)
+            job.listener.run_started(run, manifest, [parts[number - 1] for number in chosen])
+            for number in chosen:
+                if not run.finished(number):
+                    train_fold(job, parts[number - 1])
+                distributed.wait()
+        shares = {fold.number: leakage(manifest.samples, fold) for fold in parts}
+        return Report(run.folder, write_report(run, shares), job.broken)
+    finally:
+        distributed.leave()
+
+
+def base_config(preset: str, file: str | Path | None) -> Config:
+    """A preset, with the settings of a TOML file over it."""
+    config = configs.preset(preset)
+    if file is None:
+        return config
+    path = Path(file)
+    if not path.is_file():
+        raise MissingError(f"there is no config file {path}", hint="`agecli info --settings` prints one")
+    return from_toml(path.read_text(encoding="utf-8"), config, str(path))
+
+
+def _named(options: Mapping[str, Any]) -> dict[str, Any]:
+    for name in options:
+        if name not in OPTIONS:
+            raise InputError(f"train() has no option `{name}`", hint=f"there are: {', '.join(OPTIONS)}")
+    return {OPTIONS[name]: value for name, value in options.items() if value is not None}
+
+
+def _open(
+    data: str | Path | None,
+    out: str | Path | None,
+    base: Config,
+    changes: Mapping[str, Any],
+    device: torch.device,
+    resume: bool,
+) -> tuple[Run, Manifest, list[Fold]]:
+    """The run that is asked for: a new one, or the one that is there, with the faces and folds it was started with."""
+    config = check(replace(base, changes))
+    folder = Path(out) if out else Path("runs") / f"{config.model}-{config.data.setup}"
+    there = is_run(folder)
+    distributed.wait()  # all ranks have looked before the first one writes
+    if there and not resume:
+        raise InputError(
+            f"{folder} holds a run already", hint="go on with it by --resume, or name another folder with --out"
+        )
+    if there:
+        run = open_run(folder)
+        asked = replace(run.config, changes)
+        different = [
+            name
+            for (name, old), (_, new) in zip(configs.settings(run.config), configs.settings(asked), strict=True)
+            if old != new
+        ]
+        if different:
+            raise InputError(
+                f"{folder} was started with another {' and '.join(different)}",
+                hint="a resumed run keeps its settings: leave these out, or start a new run with another --out",
+            )
+        manifest = read_manifest(Path(data) if data else run.data, AgeGrid(run.config.ages.low, run.config.ages.high))
+        return run, manifest, read_folds(run, manifest)
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} is not empty and holds no run", hint="name another folder with --out")
+    source = Path(data or "aligned")
+    manifest = read_manifest(source, AgeGrid(config.ages.low, config.ages.high))
+    parts = make_folds(manifest.samples, config.data, config.training.seed)
+    smallest = min(len(fold.train) for fold in parts)
+    if config.training.batch_size > smallest:
+        raise InputError(
+            f"a batch of {config.training.batch_size} is larger than the training part of {smallest} faces",
+            hint=f"use --batch-size {smallest} or less",
+        )
+    if distributed.rank() == 0:
+        start_run(folder, config, source, manifest, parts, str(device))
+    return Run(folder, config, source, manifest.digest), manifest, parts
+
+
+def choose_folds(text: str | None, there: int) -> list[int]:
+    """`1-3,5` as numbers; all of them if nothing is said."""
+    if not text:
+        return list(range(1, there + 1))
+    chosen: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if not first.isdigit() or (last and not last.isdigit()):
+            raise InputError(f"`{part}` is no range of folds", hint="write --folds 1-3 or --folds 1,4")
+        chosen |= set(range(int(first), int(last or first) + 1))
+    if not chosen or min(chosen) < 1 or max(chosen) > there:
+        raise InputError(f"--folds {text} asks for folds that are not there", hint=f"this setup has folds 1 to {there}")
+    return sorted(chosen)
+
+
+def _job(
+    run: Run, manifest: Manifest, device: torch.device, workers: int | None, listener: Listener, stop: threading.Event
+) -> Job:
+    config = run.config
+    job = Job(run, manifest, config, device, PixelInputs(manifest, config, device, workers), None, listener, stop)
+    if config.backbone.freeze:
+        job.backbone = build_model(config)
+        load_weights(job.backbone.backbone, config.backbone.name, config.backbone.weights)
+
+        def progress(done: int, total: int) -> None:
+            listener.features_computed(done, total)
+            if stop.is_set():
+                raise Interrupted(f"stopped after the features of {done} of {total} faces", hint="go on with --resume")
+
+        job.inputs = frozen_inputs(job.backbone, config, manifest, device, workers, progress)
+        job.skip(job.inputs.features.broken)
+    return job
+
+
+def _fresh_model(job: Job, train: Sequence[int]) -> AgeModel:
+    """The model before its first iteration."""
+    config = job.config
+    model = build_model(config)
+    if job.backbone is None:
+        load_weights(model.backbone, config.backbone.name, config.backbone.weights)
+    else:
+        model.backbone = job.backbone.backbone
+    if isinstance(job.inputs, FeatureInputs):
+        job.inputs.standardise(model, train)
+    train_ages = torch.tensor([job.manifest.samples[index].age for index in train])
+    start_leaves(model.forest, train_ages, config.forest, config.training.seed)
+    return model.to(job.device)
+
+
+class FoldTraining:
+    """One fold: its model and learner, its files, and the best it has seen."""
+
+    def __init__(self, job: Job, fold: Fold) -> None:
+        self.job, self.fold, self.folder = job, fold, job.run.fold(fold.number)
+        self.main = distributed.rank() == 0  # the rank that writes
+        config = job.config
+        self.train = fold.train
+        if isinstance(job.inputs, FeatureInputs):
+            self.train = tuple(index for index in fold.train if job.inputs.readable[index])
+        self.model = _fresh_model(job, self.train)
+        network = job.inputs.network(self.model)
+        optimiser = make_optimiser(job.inputs.trained(self.model), config.training)
+        self.learner = Learner(network, self.model.forest, optimiser, config, job.device)
+        self.best = math.inf
+        self.saved = time.monotonic()
+        self.save_pause = SAVE_EVERY
+        self.history: list[dict[str, Any]] = []
+        self.state_file = self.folder / "state.safetensors"
+        if self.state_file.is_file():
+            self._restore()
+
+    def _restore(self) -> None:
+        tensors, header = read_tensors(self.state_file, STATE)
+        self.learner.restore(tensors, header["learner"])
+        self.best = header["best"] if header["best"] is not None else math.inf
+        rows = read_csv(self.folder / "history.csv") if (self.folder / "history.csv").is_file() else []
+        names = {name.lower(): name for name in HISTORY_COLUMNS}
+        rows = [{names[key]: value for key, value in row.items() if key in names} for row in rows]
+        self.history = [row for row in rows if int(row["iteration"]) <= self.learner.iteration]
+
+    def save_state(self) -> None:
+        """Everything up to now, so that a kill costs what comes after and nothing else."""
+        began = time.monotonic()
+        tensors, values = self.learner.state()
+        if self.main:
+            best = None if math.isinf(self.best) else self.best
+            self.write_history()
+            self.save_model("last.safetensors", None)
+            write_tensors(self.state_file, STATE, tensors, {"learner": values, "best": best})
+        self.saved = time.monotonic()
+        self.save_pause = max(SAVE_EVERY, 20 * (self.saved - began))  # large models: 5 % of the time at the most
+
+    def write_history(self) -> None:
+        write_csv(self.folder / "history.csv", self.history, HISTORY_COLUMNS)
+
+    def save_model(self, name: str, val_mae: float | None) -> None:
+        if self.main:
+            notes = {"fold": self.fold.number, "iteration": self.learner.iteration, "val_mae": val_mae}
+            save_checkpoint(self.folder / name, self.model, self.job.config, notes)
+
+    def validate(self) -> float | None:
+        """The MAE on the validation part; a new best is kept. None if there is no such part."""
+        if not self.fold.val:
+            return None
+        mae = measure(self.predict(self.model, self.fold.val)).mae
+        if mae < self.best:
+            self.best = mae
+            self.save_model("best.safetensors", mae)
+        self.job.listener.validated(self.learner.iteration, mae, mae == self.best)
+        return mae
+
+    def predict(self, model: AgeModel, indices: Sequence[int]) -> list[Prediction]:
+        units = self.job.inputs.units(model, indices)
+        self.job.skip(units.broken)
+        forest = model.forest
+        with torch.inference_mode():
+            pmf = model.ages(units.values.to(self.job.device)).cpu()
+        return predictions(pmf, [self.job.manifest.samples[i] for i in units.indices], forest.readout, forest.grid)
+
+    def refresh_leaves(self) -> None:
+        """One more leaf update, on routing in evaluation mode: the routing that predictions will use."""
+        chosen = generator(self.job.config.training.seed, "refresh", self.fold.number).permutation(self.train)
+        units = self.job.inputs.units(self.model, sorted(chosen[:REFRESH_FACES].tolist()))
+        y = torch.tensor([self.job.manifest.samples[i].age for i in units.indices], device=self.job.device)
+        with torch.no_grad():
+            log_p = self.model.forest.route(units.values.to(self.job.device))
+        self.model.forest.update(log_p, y, self.learner.tau, self.job.config.forest.update_rounds)
+
+    def learn(self) -> None:
+        """All iterations that are left."""
+        job, config = self.job, self.job.config.training
+        stream = Stream(
+            len(self.train),
+            config.batch_size,
+            derive(config.seed, "fold", self.fold.number),
+            self.learner.iteration,
+            config.iterations,
+            distributed.rank(),
+            distributed.ranks(),
+        )
+        job.listener.fold_started(self.fold, self.learner.iteration, config.iterations)
+        since = time.monotonic()
+        images = 0
+        for step in fit(self.learner, job.inputs.batches(self.model, self.train, stream)):
+            job.skip(dict(step.broken))
+            images += step.images * distributed.ranks()
+            speed = images / max(1e-9, time.monotonic() - since)
+            if step.progress:
+                values = {name: f"{value:.6g}" for name, value in vars(step.progress).items()}
+                self.history.append(
+                    {"iteration": step.iteration, **values, "val_mae": "", "images_per_second": f"{speed:.1f}"}
+                )
+                images, since = 0, time.monotonic()
+            job.listener.stepped(step, speed)
+            if step.iteration % config.eval_every == 0 and step.iteration < config.iterations:
+                paused = time.monotonic()
+                mae = self.validate()
+                since += time.monotonic() - paused
+                if mae is not None and step.progress:
+                    self.history[-1]["val_mae"] = f"{mae:.4f}"
+            together = distributed.ranks() == 1 or step.progress is not None  # ranks stop at the same iteration
+            if together and distributed.any_of(job.stop.is_set(), job.device):
+                self.save_state()
+                raise Interrupted(
+                    f"stopped in fold {self.fold.number} after iteration {step.iteration} of {config.iterations}; all of it is saved",
+                    hint=f"go on with: agecli train --resume --out {job.run.folder}",
+                )
+            if together and distributed.any_of(time.monotonic() - self.saved > self.save_pause, job.device):
+                self.save_state()
+
+    def finish(self) -> None:
+        """The final leaves, the last checkpoint, and what the selected model says of the test part."""
+        config = self.job.config
+        self.learner.check_finite()
+        if config.training.refresh_leaves:
+            self.refresh_leaves()
+        mae = self.validate()
+        if mae is not None and self.history:
+            self.history[-1]["val_mae"] = f"{mae:.4f}"
+        self.save_model("last.safetensors", mae)
+        if mae is None:
+            self.save_model("best.safetensors", None)  # nothing to choose by: the last one is the best one known
+        if not self.main:
+            return
+        self.write_history()
+        selected = "best" if config.training.select == "val" else "last"
+        model = load_checkpoint(self.folder / f"{selected}.safetensors").model.to(self.job.device)
+        results = self.predict(model, self.fold.test)
+        metrics = measure(results)
+        write_results(self.folder, results, metrics)
+        self.state_file.unlink(missing_ok=True)
+        self.job.listener.fold_finished(self.fold, metrics.row())
+
+
+def train_fold(job: Job, fold: Fold) -> None:
+    """Train, select and test one fold; after a stop, from where it was."""
+    training = FoldTraining(job, fold)
+    try:
+        training.learn()
+    except TrainingError:
+        training.write_history()
+        raise
+    training.finish()
