@@ -85,6 +85,7 @@ class TrainingConfig:
     step_factor: float = 0.5  # (steps)
     clip_norm: float = 5.0  # 0 means no clipping
     eval_every: int = 500  # iterations between two looks at the validation part
+    save_every: float = 60.0  # seconds: about what a kill costs
     select: Literal["val", "last"] = "val"
     refresh_leaves: bool = True  # from evaluation-mode routing, before the final checkpoint
     amp: bool = True  # mixed precision, on CUDA

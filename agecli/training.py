@@ -37,7 +37,6 @@ from agecli.runs import Run, is_run, open_run, read_folds, start_run, write_repo
 log = logging.getLogger("agecli")
 HISTORY_COLUMNS = ("iteration", "loss", "nll", "entropy", "T", "tau", "lr", "train_mae", "val_mae", "images_per_second")
 STATE = "agecli-training-state"
-SAVE_EVERY = 60.0  # seconds: about what a kill costs
 REFRESH_FACES = 5000  # of the training part: more than enough for 160 leaves
 BROKEN_SHARE = 0.01  # of all faces; with more broken pictures than this, something else is wrong
 
@@ -256,7 +255,7 @@ class FoldTraining:
         self.learner = Learner(network, self.model.forest, optimiser, config, job.device)
         self.best = math.inf
         self.saved = time.monotonic()
-        self.save_pause = SAVE_EVERY
+        self.save_pause = config.training.save_every
         self.history: list[dict[str, Any]] = []
         self.state_file = self.folder / "state.safetensors"
         if self.state_file.is_file():
@@ -281,7 +280,9 @@ class FoldTraining:
             self.save_model("last.safetensors", None)
             write_tensors(self.state_file, STATE, tensors, {"learner": values, "best": best})
         self.saved = time.monotonic()
-        self.save_pause = max(SAVE_EVERY, 20 * (self.saved - began))  # large models: 5 % of the time at the most
+        self.save_pause = max(
+            self.job.config.training.save_every, 20 * (self.saved - began)
+        )  # large models: 5 % of the time at the most
 
     def write_history(self) -> None:
         write_csv(self.folder / "history.csv", self.history, HISTORY_COLUMNS)

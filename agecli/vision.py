@@ -23,4 +23,6 @@ except RuntimeError as error:
         del sys.modules[_name]  # what the failed import left half done
     import torchvision
 
-__all__ = ["torchvision"]
+from torchvision.transforms import v2
+
+__all__ = ["torchvision", "v2"]

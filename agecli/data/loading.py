@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from agecli.data.manifest import Sample
 from agecli.pictures import PictureSpec, UnreadableError, centre_crop, read_picture, resize, to_pixels
 from agecli.randomness import derive, generator
-from agecli.vision import torchvision
+from agecli.vision import v2
 
 Key = tuple[int, int]  # a sample's index, and its position in the stream of all samples ever drawn
 
@@ -64,7 +64,6 @@ Augment = Callable[[Tensor], Tensor]
 
 def augmentation(name: str, spec: PictureSpec) -> Augment | None:
     """Random changes that keep the age: uint8 (3, H, W) -> uint8 (3, size, size). None for the plain centre crop."""
-    v2: Any = torchvision.transforms.v2
     steps: list[Any]
     if name == "none":
         return None

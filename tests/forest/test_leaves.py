@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -74,7 +76,7 @@ def test_sums_over_any_split_of_the_faces_agree(seed: int, cuts: list[int], tau:
     leaves = gaussians(seed, y)
     d, pi = label_distribution(y, 2.0, GRID), torch.rand(2, 8, len(GRID), dtype=torch.double).softmax(-1)
     edges = [0, *sorted(cuts), 200]
-    parts = [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)][::-1]  # in another order, too
+    parts = [slice(a, b) for a, b in pairwise(edges)][::-1]  # in another order, too
     whole = gaussian.accumulate(gaussian.responsibility(log_p, y, leaves, tau), y, CENTRE)
     total, counts = None, torch.zeros_like(pi)
     for part in parts:

@@ -1,0 +1,93 @@
+"""Laws of splits: every face in one part, no subject in two where it must not be, and the seed decides all."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agecli.config import DataConfig, Setup
+from agecli.data.manifest import Sample
+from agecli.data.splits import leakage, make_folds
+from agecli.errors import InputError
+
+
+def people(subjects: int = 12, faces: int = 5) -> list[Sample]:
+    return [Sample(f"{s:02d}_{i}.jpg", 20.0 + i, subject=f"{s:02d}") for s in range(subjects) for i in range(faces)]
+
+
+@settings(deadline=None)
+@given(
+    setup=st.sampled_from(["random", "II", "subject", "lopo"]),
+    seed=st.integers(0, 1000),
+    val=st.sampled_from([0.0, 0.1, 0.3]),
+    subjects=st.integers(5, 20),
+)
+def test_no_face_is_in_two_parts_and_each_is_in_one(setup: Setup, seed: int, val: float, subjects: int) -> None:
+    samples = people(subjects)
+    for fold in make_folds(samples, DataConfig(setup=setup, val_share=val), seed):
+        assert sorted((*fold.train, *fold.val, *fold.test)) == list(range(len(samples)))
+        assert not {samples[i].subject for i in fold.val} & {samples[i].subject for i in fold.train}
+        assert bool(fold.val) == (val > 0)
+
+
+@pytest.mark.parametrize(("setup", "count"), [("subject", 5), ("lopo", 12)])
+def test_folds_by_subject_test_each_face_once_and_leak_nothing(setup: Setup, count: int) -> None:
+    samples = people()
+    folds = make_folds(samples, DataConfig(setup=setup), 0)
+    assert len(folds) == count
+    assert sorted(i for fold in folds for i in fold.test) == list(range(len(samples)))
+    assert all(leakage(samples, fold) == 0 for fold in folds)
+
+
+def test_setup_ii_is_five_random_80_20_splits() -> None:
+    samples = people(20)
+    folds = make_folds(samples, DataConfig(setup="II", val_share=0), 0)
+    assert [(len(fold.train), len(fold.test)) for fold in folds] == [(80, 20)] * 5
+    assert len({fold.test for fold in folds}) == 5
+    assert all((leakage(samples, fold) or 0) > 0.9 for fold in folds)
+
+
+def test_the_seed_decides_and_not_the_order_of_files() -> None:
+    samples = people()
+    one = make_folds(samples, DataConfig(), 3)
+    assert one == make_folds(samples, DataConfig(), 3)
+    assert one != make_folds(samples, DataConfig(), 4)
+    shuffled = sorted(random.Random(0).sample(samples, len(samples)), key=lambda sample: sample.path)
+    assert make_folds(shuffled, DataConfig(), 3) == one
+
+
+def test_a_split_of_known_names_stays_what_it_is() -> None:
+    """A published number depends on it: the draw must not change with platforms or versions."""
+    fold = make_folds(people(4), DataConfig(val_share=0), 0)[0]
+    assert fold.test == (4, 6, 13, 14)
+
+
+def test_the_manifests_own_column() -> None:
+    parts = ["train"] * 6 + ["val"] * 2 + ["Test"] * 2
+    samples = [Sample(f"{i}.jpg", 20.0, split=part) for i, part in enumerate(parts)]
+    (fold,) = make_folds(samples, DataConfig(setup="column"), 0)
+    assert (len(fold.train), fold.val, fold.test) == (6, (6, 7), (8, 9))
+    with pytest.raises(InputError, match="split"):
+        make_folds([dataclasses.replace(samples[0], split="")], DataConfig(setup="column"), 0)
+
+
+@pytest.mark.parametrize("setup", ["subject", "lopo"])
+def test_one_subject_or_none_is_an_error(setup: Setup) -> None:
+    with pytest.raises(InputError, match="at least two subjects, and all faces are of '00'"):
+        make_folds(people(1), DataConfig(setup=setup), 0)
+    with pytest.raises(InputError, match=r"a\.jpg has no subject"):
+        make_folds([Sample("a.jpg", 3.0)], DataConfig(setup=setup), 0)
+
+
+def test_one_subject_leaves_nobody_to_hold_out() -> None:
+    with pytest.raises(InputError, match="one subject, '00'"):
+        make_folds(people(1), DataConfig(), 0)
+
+
+def test_leakage_is_not_known_without_subjects() -> None:
+    samples = [Sample(f"{i}.jpg", 20.0) for i in range(10)]
+    assert leakage(samples, make_folds(samples, DataConfig(), 0)[0]) is None
