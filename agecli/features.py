@@ -21,6 +21,7 @@ from torch import Tensor
 from agecli.checkpoint import fingerprint
 from agecli.data.loading import Faces, every_face
 from agecli.data.manifest import Sample
+from agecli.devices import to_device
 from agecli.errors import InputError
 from agecli.model import AgeModel
 
@@ -94,13 +95,13 @@ def compute_features(
     broken: dict[str, str] = {}
     progress(len(keys) - len(waiting), len(keys))
     faces = Faces(folder, [samples[index] for index in waiting], model.picture)
-    extractor = model.extractor.to(device).eval()
+    extractor = model.extractor.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     done = len(keys) - len(waiting)
     for batch in every_face(faces, BATCH, workers, pin=device.type == "cuda"):
         broken.update(batch.broken)
         if batch.indices:
             with torch.inference_mode():
-                values = extractor(batch.inputs.to(device, non_blocking=True)).float().cpu()
+                values = extractor(to_device(batch.inputs, device)).float().cpu()
             rows = [(keys[waiting[index]], value) for index, value in zip(batch.indices, values, strict=True)]
             store.put(rows)
             known.update(rows)

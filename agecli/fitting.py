@@ -16,6 +16,7 @@ from torch.optim import Optimizer
 from agecli import ages, distributed
 from agecli.config import Config
 from agecli.data.loading import Batch
+from agecli.devices import to_device
 from agecli.errors import TrainingError
 from agecli.forest.forests import Forest
 from agecli.forest.schedules import leaf_temperature, split_temperature
@@ -79,7 +80,7 @@ class Learner:
         training = self.config.training
         torch.manual_seed(derive(training.seed, "step", self.iteration, distributed.rank()))  # dropout after a resume
         set_learning_rate(self.optimiser, learning_rate(self.iteration, training))
-        inputs = batch.inputs.to(self.device, non_blocking=True)
+        inputs = to_device(batch.inputs, self.device)
         y = batch.ages.to(self.device, non_blocking=True)
         with torch.autocast(self.device.type, self.precision, enabled=self.half):
             units = self.trainee(inputs)
@@ -147,8 +148,15 @@ class Learner:
         self.forest.load_state_dict(under("forest."))
         slots: dict[int, dict[str, Tensor]] = {}
         for name, value in under("optimiser.").items():
-            number, _, key = name.partition(".")
-            slots.setdefault(int(number), {})[key] = value
+            position, _, key = name.partition(".")
+            slots.setdefault(int(position), {})[key] = value
+        weights = [weight for group in self.optimiser.param_groups for weight in group["params"]]
+        for number, slot in slots.items():  # laid out in memory as the weights are: fused optimisers count on it
+            like = weights[number]
+            slots[number] = {
+                key: torch.empty_like(like).copy_(value) if value.shape == like.shape else value
+                for key, value in slot.items()
+            }
         self.optimiser.load_state_dict({"state": slots, "param_groups": self.optimiser.state_dict()["param_groups"]})
         self.iteration = int(values["iteration"])
         self.scaler.load_state_dict(values["scaler"])

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from agecli.config import Config
 from agecli.data.loading import Batch, Faces, Stream, augmentation, every_face, feature_batches, training_batches
 from agecli.data.manifest import Manifest
+from agecli.devices import to_device
 from agecli.features import Features, compute_features
 from agecli.model import AgeModel
 
@@ -58,7 +59,7 @@ class PixelInputs:
         self.pin = device.type == "cuda"
 
     def network(self, model: AgeModel) -> nn.Module:
-        return model.network
+        return model.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
     def trained(self, model: AgeModel) -> list[tuple[nn.Module, float]]:
         return [(model.backbone, self.config.training.backbone_lr), (model.f, 1.0)]
@@ -71,13 +72,13 @@ class PixelInputs:
 
     def units(self, model: AgeModel, indices: Sequence[int]) -> Units:
         faces = Faces(self.manifest.folder, [self.manifest.samples[index] for index in indices], model.picture)
-        network = model.network.eval()
+        network = self.network(model).eval()
         values, read, broken = [torch.zeros(0, model.f.out_features)], [], {}
         with torch.inference_mode():
             for batch in every_face(faces, EVALUATION_BATCH, self.workers, self.pin):
                 broken.update(batch.broken)
                 if batch.indices:
-                    values.append(network(batch.inputs.to(self.device, non_blocking=True)).float().cpu())
+                    values.append(network(to_device(batch.inputs, self.device)).float().cpu())
                     read += [indices[index] for index in batch.indices]
         return Units(torch.cat(values), tuple(read), broken)
 

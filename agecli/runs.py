@@ -44,7 +44,7 @@ def is_run(folder: Path) -> bool:
     return (folder / "config.toml").is_file() and (folder / "environment.json").is_file()
 
 
-def start_run(folder: Path, config: Config, data: Path, manifest: Manifest, folds: Sequence[Fold], device: str) -> Run:
+def start_run(run: Run, manifest: Manifest, folds: Sequence[Fold], device: str) -> None:
     """Write down what a run is before it begins; config.toml last, so that its presence means that all of it is there."""
     rows = (
         {"fold": fold.number, "part": part, "path": manifest.samples[index].path}
@@ -52,11 +52,10 @@ def start_run(folder: Path, config: Config, data: Path, manifest: Manifest, fold
         for part, indices in (("train", fold.train), ("val", fold.val), ("test", fold.test))
         for index in indices
     )
-    write_csv(folder / "splits.csv", rows, ("fold", "part", "path"))
-    about = {**environment(), "device": device, "data": str(data.resolve()), "manifest_sha256": manifest.digest}
-    write_text(folder / "environment.json", json.dumps(about, indent=2) + "\n")
-    write_text(folder / "config.toml", to_toml(config))
-    return Run(folder, config, data, manifest.digest)
+    write_csv(run.folder / "splits.csv", rows, ("fold", "part", "path"))
+    about = {**environment(), "device": device, "data": str(run.data.resolve()), "manifest_sha256": run.digest}
+    write_text(run.folder / "environment.json", json.dumps(about, indent=2) + "\n")
+    write_text(run.folder / "config.toml", to_toml(run.config))
 
 
 def open_run(folder: Path) -> Run:

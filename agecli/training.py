@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 import threading
@@ -70,7 +71,7 @@ class Job:
     config: Config
     device: torch.device
     inputs: Inputs
-    backbone: AgeModel | None  # with its weights loaded, if it is frozen and so the same for all folds
+    start: AgeModel  # with its weights loaded: what every fold begins with
     listener: Listener
     stop: threading.Event
     broken: dict[str, str] = field(default_factory=dict)
@@ -109,10 +110,13 @@ def train(
     keep_memory()
     distributed.join(target)
     try:
-        run, manifest, parts = _open(data, out, base_config(preset, config), changes, target, resume)
+        run, manifest, parts = _open(data, out, base_config(preset, config), changes, resume)
         chosen = choose_folds(folds, len(parts))
         with stop_flag() as stop:
             job = _job(run, manifest, target, workers, listener or Listener(), stop)
+            if distributed.rank() == 0 and not is_run(run.folder):  # all that can be wrong was tried before
+                start_run(run, manifest, parts, str(target))
+            distributed.wait()
             job.listener.run_started(run, manifest, [parts[number - 1] for number in chosen])
             for number in chosen:
                 if not run.finished(number):
@@ -147,7 +151,6 @@ def _open(
     out: str | Path | None,
     base: Config,
     changes: Mapping[str, Any],
-    device: torch.device,
     resume: bool,
 ) -> tuple[Run, Manifest, list[Fold]]:
     """The run that is asked for: a new one, or the one that is there, with the faces and folds it was started with."""
@@ -185,8 +188,6 @@ def _open(
             f"a batch of {config.training.batch_size} is larger than the training part of {smallest} faces",
             hint=f"use --batch-size {smallest} or less",
         )
-    if distributed.rank() == 0:
-        start_run(folder, config, source, manifest, parts, str(device))
     return Run(folder, config, source, manifest.digest), manifest, parts
 
 
@@ -209,33 +210,30 @@ def _job(
     run: Run, manifest: Manifest, device: torch.device, workers: int | None, listener: Listener, stop: threading.Event
 ) -> Job:
     config = run.config
-    job = Job(run, manifest, config, device, PixelInputs(manifest, config, device, workers), None, listener, stop)
+    start = build_model(config)
+    load_weights(start.backbone, config.backbone.name, config.backbone.weights)
+    job = Job(run, manifest, config, device, PixelInputs(manifest, config, device, workers), start, listener, stop)
     if config.backbone.freeze:
-        job.backbone = build_model(config)
-        load_weights(job.backbone.backbone, config.backbone.name, config.backbone.weights)
 
         def progress(done: int, total: int) -> None:
             listener.features_computed(done, total)
             if stop.is_set():
-                raise Interrupted(f"stopped after the features of {done} of {total} faces", hint="go on with --resume")
+                raise Interrupted(
+                    f"stopped after the features of {done} of {total} faces", hint="run it again: they are kept"
+                )
 
-        job.inputs = frozen_inputs(job.backbone, config, manifest, device, workers, progress)
+        job.inputs = frozen_inputs(start, config, manifest, device, workers, progress)
         job.skip(job.inputs.features.broken)
     return job
 
 
 def _fresh_model(job: Job, train: Sequence[int]) -> AgeModel:
     """The model before its first iteration."""
-    config = job.config
-    model = build_model(config)
-    if job.backbone is None:
-        load_weights(model.backbone, config.backbone.name, config.backbone.weights)
-    else:
-        model.backbone = job.backbone.backbone
+    model = copy.deepcopy(job.start)
     if isinstance(job.inputs, FeatureInputs):
         job.inputs.standardise(model, train)
     train_ages = torch.tensor([job.manifest.samples[index].age for index in train])
-    start_leaves(model.forest, train_ages, config.forest, config.training.seed)
+    start_leaves(model.forest, train_ages, job.config.forest, job.config.training.seed)
     return model.to(job.device)
 
 

@@ -99,7 +99,7 @@ class Harm:
     def __init__(self, mark: Path) -> None:
         self.mark = mark
 
-    def __reduce__(self) -> object:
+    def __reduce__(self) -> tuple[object, ...]:
         return Path.touch, (self.mark,)
 
 
@@ -114,7 +114,7 @@ def test_a_weights_file_never_runs_code(tmp_path: Path) -> None:
 def test_a_damaged_weights_file_is_named(tmp_path: Path, content: bytes) -> None:
     for name in ("x.pth", "x.safetensors"):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(InputError, match="x."):
+        with pytest.raises(InputError, match=r"x\."):
             load_weights(torch.nn.Linear(1, 1), "x", str(tmp_path / name))
     with pytest.raises(MissingError, match="there is no weights file"):
         load_weights(torch.nn.Linear(1, 1), "x", str(tmp_path / "gone.pth"))

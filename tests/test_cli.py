@@ -1,0 +1,216 @@
+"""The command line as a user meets it: quick help, plain errors, the right exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import agecli
+from agecli.cli import app
+from tests.conftest import Cli
+
+SMALL = (
+    "--backbone",
+    "timm:test_efficientnet",
+    "--weights",
+    "none",
+    "--set",
+    "data.size=64",
+    "--batch-size",
+    "16",
+    "--freeze",
+)
+
+
+def invoke(*arguments: object) -> Result:
+    """The same command in this process: for errors, which need no process of their own."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_help_and_version_do_not_import_torch() -> None:
+    for arguments in (["--help"], ["--version"], ["train", "--help"], ["info", "--settings"]):
+        code = f"import sys; from agecli.cli import app; app({arguments!r}, standalone_mode=False); assert 'torch' not in sys.modules"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+def test_version_and_info(cli: Cli) -> None:
+    assert cli("--version").stdout == f"agecli {agecli.__version__}\n"
+    said = cli("info").stdout
+    for word in ("agecli", "torch", "cuda", "torchvision weights", "feature cache", "efficientnet-lite0"):
+        assert word in said
+
+
+def test_completion_is_there(cli: Cli) -> None:
+    done = cli("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert "_AGECLI_COMPLETE" in done.stdout or "complete" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("--data", "nowhere"), 3, "there is no data folder nowhere"),
+        (("--depth", 1), 2, "no split node"),
+        (("--units", 30), 2, "--units 31"),
+        (("--set", "forest.tree=4"), 2, "did you mean `forest.trees`?"),
+        (("--set", "forest.trees"), 2, "--set section.key=value"),
+        (("--model", "cnn"), 2, "drf, dldlf"),
+        (("--setup", "IX"), 2, "lopo"),
+        (("--preset", "future"), 2, "modern, paper"),
+        (("--backbone", "vgg61"), 2, "vgg16"),
+        (("--device", "cuda:7"), 3, "not there"),
+        (("--device", "abacus"), 2, "unknown device `abacus`"),
+        (("--batch-size", 500), 2, "--batch-size 85 or less"),
+        (("--weights", "gone.pth"), 3, "there is no weights file gone.pth"),
+        (("--folds", "2"), 2, "folds 1 to 1"),
+        (("--folds", "a-b"), 2, "no range of folds"),
+        (("--config", "gone.toml"), 3, "there is no config file gone.toml"),
+    ],
+)
+def test_a_wrong_call_of_train(toy: Path, tmp_path: Path, arguments: tuple[object, ...], code: int, says: str) -> None:
+    base: tuple[object, ...] = ("--data", toy, "--out", tmp_path / "run", *SMALL)
+    done = invoke("train", *base, *arguments)
+    assert done.exit_code == code, done.output
+    assert says in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "hint: " in done.stderr
+    assert "Traceback" not in done.output
+    assert done.stdout == ""
+    assert not (tmp_path / "run").exists()  # so that the same call, mended, is not told that there is a run already
+
+
+@pytest.mark.parametrize("backbone", ["vgg16", "timm:resnet10t"])
+def test_weights_that_can_not_be_downloaded_end_with_the_file_and_its_place(
+    toy: Path, tmp_path: Path, cli: Cli, backbone: str
+) -> None:
+    """No network, whatever this machine has: the proxy leads nowhere and the caches are empty."""
+    nowhere = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "no_proxy": ""}
+    empty = {"TORCH_HOME": str(tmp_path / "torch"), "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"}
+    done = cli("train", "--data", toy, "--backbone", backbone, **nowhere, **empty)
+    assert done.returncode == 3, done.stderr
+    assert f"the ImageNet weights of {backbone} are not here" in done.stderr
+    if backbone == "vgg16":
+        assert str(tmp_path / "torch/hub/checkpoints/vgg16-397923af.pth") in done.stderr
+    else:
+        assert "--weights FILE" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture(scope="module")
+def trained(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("trained") / "run"
+    agecli.train(
+        toy,
+        out=out,
+        backbone="timm:test_efficientnet",
+        weights="none",
+        freeze=True,
+        iterations=60,
+        settings={"data.size": 64},
+    )
+    return out / "fold-1/best.safetensors"
+
+
+def test_every_photo_gets_a_record_in_order(cli: Cli, toy: Path, tmp_path: Path, trained: Path) -> None:
+    photos = sorted((toy / "images").iterdir())[:3]
+    (tmp_path / "bad.jpg").write_text("no picture")
+    done = cli("predict", *photos[:2], "bad.jpg", "gone.jpg", photos[2], "--no-detect", "-m", trained)
+    assert done.returncode == 1
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [record["source"] for record in records] == [
+        str(photos[0]),
+        str(photos[1]),
+        "bad.jpg",
+        "gone.jpg",
+        str(photos[2]),
+    ]
+    assert [record["status"] for record in records] == ["ok", "ok", "unreadable", "unreadable", "ok"]
+    assert list(records[0]) == [
+        "schema",
+        "source",
+        "status",
+        "face",
+        "age",
+        "std",
+        "low",
+        "high",
+        "coverage",
+        "box",
+        "score",
+        "error",
+    ]
+    assert records[0]["box"] == [0, 0, 160, 160]
+    assert records[0]["low"] <= records[0]["age"] <= records[0]["high"]
+    assert records[3]["error"] == "there is no such file"
+    assert "2 photo(s) gave no age" in done.stderr
+
+
+def test_formats_and_files(cli: Cli, toy: Path, tmp_path: Path, trained: Path) -> None:
+    base = ("predict", toy / "images", "--no-detect", "-m", trained)
+    table = cli(*base, "--format", "table").stdout.splitlines()
+    assert table[0].split() == ["age", "90", "%", "interval", "std", "photo"]
+    assert len(table) == 121
+    assert cli(*base, "-o", "ages.csv").stdout == ""
+    lines = (tmp_path / "ages.csv").read_text().splitlines()
+    assert lines[0] == "schema,source,status,face,age,std,low,high,coverage,box_x,box_y,box_w,box_h,score,error"
+    assert len(lines) == 121
+    assert lines[1].split(",")[9:13] == ["0", "0", "160", "160"]
+
+
+def test_names_from_globs_lists_and_stdin(cli: Cli, toy: Path, tmp_path: Path, trained: Path) -> None:
+    odd = tmp_path / "a b\nc.jpg"
+    photo = next((toy / "images").iterdir())
+    shutil.copy(photo, odd)
+    (tmp_path / "list.txt").write_text(f"{photo}\r\n\n{photo}\n")
+    base = ("predict", "--no-detect", "-m", trained)
+    assert len(cli(*base, f"{toy}/images/000*.jpg").stdout.splitlines()) == 60
+    assert len(cli(*base, "@list.txt").stdout.splitlines()) == 2
+    assert len(cli(*base, "-", stdin=os.fsencode(photo) + b"\n").stdout.splitlines()) == 1
+    records = cli(*base, "-", "-0", stdin=os.fsencode(odd) + b"\0" + os.fsencode(photo) + b"\0").stdout.splitlines()
+    assert [json.loads(record)["source"] for record in records] == [str(odd), str(photo)]
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(toy: Path, trained: Path) -> None:
+    command = f"{sys.executable} -m agecli predict {toy}/images --no-detect -m {trained} --batch-size 1 | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("predict", "x.jpg", "--no-detect"), 3, "no bundled model"),
+        (("predict", "x.jpg", "-m", "gone.safetensors", "--no-detect"), 3, "there is no checkpoint gone.safetensors"),
+        (("predict", "x.jpg", "-m", "gone.safetensors"), 2, "--no-detect"),
+        (("predict", "x.jpg", "--readout", "best"), 2, "mean, median, mode"),
+        (("evaluate",), 3, "no bundled model"),
+        (("evaluate", "gone"), 2, "--data DIR"),
+        (("evaluate", "."), 3, "is no run folder"),
+    ],
+)
+def test_a_wrong_call_of_predict_and_evaluate(arguments: tuple[object, ...], code: int, says: str) -> None:
+    done = invoke(*arguments)
+    assert done.exit_code == code, done.output
+    assert says in done.stderr
+
+
+def test_an_unknown_option_is_wrong_use() -> None:
+    assert invoke("train", "--tree", 3).exit_code == 2
+    assert invoke("fly").exit_code == 2
+
+
+def test_python_has_the_same_verbs(toy: Path, trained: Path) -> None:
+    photo = next((toy / "images").iterdir())
+    (record,) = agecli.predict(photo, model=trained, no_detect=True)
+    assert record.status == "ok"
+    (result,) = agecli.evaluate(trained.parent.parent)
+    assert result.metrics.images == 24
