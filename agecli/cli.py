@@ -157,6 +157,8 @@ def train(
 
     chosen = {name: value for name, value in locals().items() if name in OPTIONS}
     settings = dict(_assignment(text) for text in set_ or [])
+    first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started, one talks
+    quiet = quiet or not first
     screen = _listen(quiet, verbose)
     from agecli.console import TrainingBars
     from agecli.report import destination, write_rows
@@ -179,8 +181,9 @@ def train(
         )
     if not quiet:
         screen.print(f"wrote {report.run}", markup=False)
-    with destination(output, sys.stdout) as stream:
-        write_rows(report.rows, REPORT_COLUMNS, _form(form, output), stream)
+    if first:
+        with destination(output, sys.stdout) as stream:
+            write_rows(report.rows, REPORT_COLUMNS, _form(form, output), stream)
     if report.broken:
         raise typer.Exit(1)
 

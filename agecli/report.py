@@ -47,13 +47,32 @@ def _jsonl(rows: Iterable[Row], columns: Sequence[str], stream: TextIO) -> None:
         stream.flush()
 
 
+HEADINGS: dict[str, tuple[str, str]] = {  # how people want to read a column: its name and its format
+    "mae": ("MAE", "{:.2f}"),
+    "cs5": ("CS@5", "{:.1%}"),
+    "bias": ("bias", "{:+.2f}"),
+    "coverage": ("in 90 % interval", "{:.1%}"),
+    "width": ("its width", "{:.1f}"),
+    "leakage": ("seen in training", "{:.0%}"),
+}
+
+
 def _table(rows: Iterable[Row], columns: Sequence[str], stream: TextIO) -> None:
+    """For people: rounded, and without rows and columns that say nothing."""
+    shown = [row for row in rows if any(row.get(name) is not None for name in columns[1:])]
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in columns:
-        table.add_column(name, justify="left" if name == columns[0] else "right")
-    for row in rows:
-        table.add_row(*("" if row.get(name) is None else str(row[name]) for name in columns))
+    names = [name for name in columns if any(row.get(name) is not None for row in shown)]
+    for name in names:
+        table.add_column(HEADINGS.get(name, (name, ""))[0], justify="left" if name == columns[0] else "right")
+    for row in shown:
+        table.add_row(*(_cell(name, row.get(name)) for name in names))
     Console(file=stream, soft_wrap=True).print(table)
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    return HEADINGS[name][1].format(value) if name in HEADINGS else str(value)
 
 
 def write_ages(rows: Iterable[Row], form: str, columns: Sequence[str], stream: TextIO) -> None:
@@ -70,11 +89,11 @@ def write_ages(rows: Iterable[Row], form: str, columns: Sequence[str], stream: T
     elif form == "jsonl":
         _jsonl(rows, columns, stream)
     else:
-        stream.write(f"{'age':>5}  {'90 % interval':>13}  {'std':>4}  photo\n")
+        stream.write(f"{'age':<5}  {'90 % interval':<13}  {'std':<4}  photo\n")
         for row in rows:
             if row["status"] == "ok":
                 span = f"{row['low']:.0f} to {row['high']:.0f}"
-                stream.write(f"{row['age']:5.1f}  {span:>13}  {row['std']:4.1f}  {row['source']}\n")
+                stream.write(f"{row['age']:<5.1f}  {span:<13}  {row['std']:<4.1f}  {row['source']}\n")
             else:
-                stream.write(f"{'-':>5}  {'-':>13}  {'-':>4}  {row['source']}: {row['error']}\n")
+                stream.write(f"{'-':<5}  {'-':<13}  {'-':<4}  {row['source']}: {row['error']}\n")
             stream.flush()

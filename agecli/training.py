@@ -27,6 +27,7 @@ from agecli.devices import keep_memory, pick_device
 from agecli.errors import InputError, Interrupted, MissingError, TrainingError
 from agecli.files import read_csv, write_csv
 from agecli.fitting import Learner, Step, fit
+from agecli.forest.schedules import split_temperature
 from agecli.inputs import FeatureInputs, Inputs, PixelInputs, frozen_inputs
 from agecli.interrupts import stop_flag
 from agecli.metrics import Prediction, measure, predictions, write_results
@@ -39,6 +40,7 @@ log = logging.getLogger("agecli")
 HISTORY_COLUMNS = ("iteration", "loss", "nll", "entropy", "T", "tau", "lr", "train_mae", "val_mae", "images_per_second")
 STATE = "agecli-training-state"
 REFRESH_FACES = 5000  # of the training part: more than enough for 160 leaves
+WARM = 0.1  # T at the end of a run above which a warning is due
 BROKEN_SHARE = 0.01  # of all faces; with more broken pictures than this, something else is wrong
 
 
@@ -118,14 +120,30 @@ def train(
                 start_run(run, manifest, parts, str(target))
             distributed.wait()
             job.listener.run_started(run, manifest, [parts[number - 1] for number in chosen])
+            _warn_if_warm(run.config)
             for number in chosen:
                 if not run.finished(number):
                     train_fold(job, parts[number - 1])
                 distributed.wait()
         shares = {fold.number: leakage(manifest.samples, fold) for fold in parts}
-        return Report(run.folder, write_report(run, shares), job.broken)
+        rows = write_report(run, shares) if distributed.rank() == 0 else []
+        return Report(run.folder, rows, job.broken)
     finally:
         distributed.leave()
+
+
+def _warn_if_warm(config: Config) -> None:
+    """Say so if the run ends while the splits are still held soft: it will predict wide and near the mean."""
+    forest = config.forest
+    T = split_temperature(config.training.iterations // forest.update_every, forest.split_temperature, forest.cooling)
+    if T > WARM:
+        log.warning(
+            "%d iterations cool T from %g to %.2f only; for sharper splits use more --iterations, or --set forest.cooling=%.2g",
+            config.training.iterations,
+            forest.split_temperature,
+            T,
+            max(0.1, forest.cooling**3),
+        )
 
 
 def base_config(preset: str, file: str | Path | None) -> Config:
@@ -187,6 +205,11 @@ def _open(
         raise InputError(
             f"a batch of {config.training.batch_size} is larger than the training part of {smallest} faces",
             hint=f"use --batch-size {smallest} or less",
+        )
+    if config.training.batch_size % distributed.ranks():
+        raise InputError(
+            f"a batch of {config.training.batch_size} can't be shared out evenly over {distributed.ranks()} processes",
+            hint="use a --batch-size that is a multiple of them",
         )
     return Run(folder, config, source, manifest.digest), manifest, parts
 

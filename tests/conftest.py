@@ -38,7 +38,7 @@ def cli(tmp_path: Path) -> Cli:
     def run(*arguments: object, stdin: bytes | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "agecli", *(str(argument) for argument in arguments)]
         done = subprocess.run(
-            command, cwd=tmp_path, input=stdin, capture_output=True, env={**os.environ, **environment}
+            command, cwd=tmp_path, input=stdin, capture_output=True, env={**os.environ, **environment}, timeout=300
         )
         return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
 

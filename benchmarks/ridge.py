@@ -1,0 +1,63 @@
+"""Ridge regression on the features that a frozen run was trained on, tested on the same faces.
+
+    agecli train --data DIR --freeze --out runs/NAME
+    python -m benchmarks.ridge runs/NAME
+
+The penalty is chosen on the run's validation part, on which ridge then learns as well.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from agecli.ages import AgeGrid
+from agecli.checkpoint import load_checkpoint
+from agecli.data.manifest import read_manifest
+from agecli.evaluation import selected
+from agecli.features import compute_features
+from agecli.files import read_csv
+from agecli.runs import open_run, read_folds
+
+PENALTIES = [10.0 ** (exponent / 4) for exponent in range(-8, 25)]
+
+
+def ridge(x: Tensor, y: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
+    centre = y.mean()
+    weights = torch.linalg.solve(x.T @ x + penalty * torch.eye(x.shape[1], dtype=x.dtype), x.T @ (y - centre))
+    return weights, centre
+
+
+def main(folder: Path) -> None:
+    run = open_run(folder)
+    manifest = read_manifest(run.data, AgeGrid(run.config.ages.low, run.config.ages.high))
+    ages = torch.tensor([sample.age for sample in manifest.samples], dtype=torch.double)
+    features: Tensor | None = None
+    for fold in read_folds(run, manifest):
+        model = load_checkpoint(run.fold(fold.number) / f"{selected(run.config)}.safetensors").model
+        if features is None:
+            device = torch.device("cpu")
+            features = compute_features(
+                model, run.config.backbone.name, manifest.folder, manifest.samples, device
+            ).values
+        ways = {"standardised": model.scale(features).double(), "raw": features.double()}
+        train, val, test = (torch.tensor(part) for part in (fold.train, fold.val, fold.test))
+
+        def error(x: Tensor, penalty: float, learn: Tensor, look: Tensor) -> float:
+            weights, centre = ridge(x[learn], ages[learn], penalty)
+            return (x[look] @ weights + centre - ages[look]).abs().mean().item()
+
+        ours = read_csv(run.fold(fold.number) / "metrics.csv")[0]["mae"]
+        for way, x in ways.items():
+            _, best = min((error(x, penalty, train, val), penalty) for penalty in PENALTIES)
+            both = error(x, best, torch.cat((train, val)), test)  # ridge may learn from the validation faces, too
+            print(
+                f"fold {fold.number}: {run.config.model} {ours}, ridge {both:.4f} ({way} features, penalty {best:.3g})"
+            )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,57 @@
+"""Record docs/terminal.svg: the README's commands, run for real, with what they print on a terminal.
+
+python docs/record.py
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
+
+HERE = Path(__file__).parent
+COMMANDS = (
+    "agecli toy toy",
+    "agecli train --data toy --freeze --out runs/toy",
+    "agecli evaluate runs/toy",
+    "agecli predict toy/images/0007_* --no-detect --model runs/toy/fold-1/best.safetensors",
+)
+
+
+def run(command: str, folder: Path) -> str:
+    """What a command prints: its results as on a terminal, its talk as in a log."""
+    master, slave = pty.openpty()
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "110"}
+    process = subprocess.Popen(command, shell=True, cwd=folder, stdout=slave, stderr=subprocess.PIPE, env=environment)
+    assert process.stderr is not None
+    talk = process.stderr.read().decode()
+    process.wait()
+    os.close(slave)
+    shown = b""
+    try:
+        while block := os.read(master, 65536):
+            shown += block
+    except OSError:  # the terminal is closed: all was read
+        pass
+    return talk + shown.decode().replace("\r\n", "\n")
+
+
+def main() -> None:
+    console = Console(record=True, width=120, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115
+    with tempfile.TemporaryDirectory() as folder:
+        for command in COMMANDS:
+            console.print(f"[bold green]$[/] [bold]{command}[/]", highlight=False)
+            console.print(Text.from_ansi(run(command, Path(folder)).rstrip("\n")), soft_wrap=True)
+            console.print()
+    console.save_svg(str(HERE / "terminal.svg"), title="agecli", theme=MONOKAI)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""Results for people are rounded and named; results for programs are exact and complete."""
+
+from __future__ import annotations
+
+import io
+import json
+
+from agecli.report import write_rows
+
+ROWS = [
+    {"fold": 1, "mae": 2.6157, "cs5": 0.8667, "leakage": None},
+    {"fold": "std", "mae": None, "cs5": None, "leakage": None},
+]
+COLUMNS = ("fold", "mae", "cs5", "leakage")
+
+
+def written(form: str) -> str:
+    stream = io.StringIO()
+    write_rows(ROWS, COLUMNS, form, stream)
+    return stream.getvalue()
+
+
+def test_a_table_leaves_out_what_says_nothing() -> None:
+    lines = written("table").splitlines()
+    assert lines[0].split() == ["fold", "MAE", "CS@5"]
+    assert [line.split() for line in lines[1:]] == [["1", "2.62", "86.7%"]]
+
+
+def test_csv_and_jsonl_keep_every_row_and_digit() -> None:
+    assert written("csv") == "fold,mae,cs5,leakage\n1,2.6157,0.8667,\nstd,,,\n"
+    assert [json.loads(line) for line in written("jsonl").splitlines()] == ROWS
