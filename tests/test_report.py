@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+from typing import Any
 
 from agecli.report import write_rows
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"fold": 1, "mae": 2.6157, "cs5": 0.8667, "leakage": None},
     {"fold": "std", "mae": None, "cs5": None, "leakage": None},
 ]
