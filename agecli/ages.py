@@ -8,6 +8,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from agecli.precision import wide
+
 Readout = Literal["mean", "median", "mode"]
 READOUTS: tuple[str, ...] = get_args(Readout)
 COVERAGE = 0.9  # of the interval printed beside each age
@@ -49,7 +51,7 @@ def gaussian_pmf(mean: Tensor, variance: Tensor, grid: AgeGrid) -> Tensor:
     tilted, p(c) ~ N(c; mean, variance) * exp(slope * c), with the slope that gives the mean back. Away from the
     ends the slope is 0. The mean of a forest's pmf is then exactly the paper's sum of P(l|x) * mu_l.
     """
-    mean, variance = mean.double(), variance.double()
+    mean, variance = wide(mean), wide(variance)
     mean = mean.clamp(grid.low + 1e-3, grid.high - 1e-3).unsqueeze(-1)
     offset = grid.years(mean) - mean  # (..., A)
     log_density = -(offset**2) / (2 * variance.unsqueeze(-1))

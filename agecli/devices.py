@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import torch
 from torch import Tensor
@@ -32,6 +33,18 @@ def pick_device(name: str) -> torch.device:
             hint="use --device auto or --device cpu, or look at `agecli info`",
         )
     return device
+
+
+@contextmanager
+def one_thread(wanted: bool) -> Iterator[None]:
+    """For matrices so small that waking a second thread takes longer than the work: f and the forest on features."""
+    before = torch.get_num_threads()
+    if wanted:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def to_device(inputs: Tensor, device: torch.device) -> Tensor:

@@ -131,6 +131,4 @@ def frozen_inputs(
     features = compute_features(
         model, config.backbone.name, manifest.folder, manifest.samples, device, pick_workers(workers, device), progress
     )
-    if device.type == "cpu":
-        torch.set_num_threads(1)  # such small matrices: waking a second thread takes longer than the work
     return FeatureInputs(manifest, features, device)

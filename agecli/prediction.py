@@ -14,7 +14,7 @@ import torch
 from agecli import ages
 from agecli.ages import COVERAGE, Readout
 from agecli.checkpoint import load_checkpoint
-from agecli.devices import keep_memory, pick_device
+from agecli.devices import keep_memory, pick_device, to_device
 from agecli.errors import InputError, MissingError
 from agecli.listing import expand
 from agecli.model import AgeModel
@@ -120,7 +120,7 @@ def _ask(model: AgeModel, crops: Sequence[Crop], readout: Readout, device: torch
         return []
     pixels = torch.from_numpy(np.stack([crop.pixels for crop in crops]))
     with torch.inference_mode():
-        pmf = model(pixels.to(device)).double().cpu()
+        pmf = model(to_device(pixels, device)).cpu().double()
     grid = model.forest.grid
     low, high = ages.interval(pmf, COVERAGE, grid)
     columns = (ages.read(pmf, readout, grid), ages.std(pmf, grid), low, high)

@@ -23,7 +23,7 @@ from agecli.config import OPTIONS, Config, check, from_toml, replace
 from agecli.data.loading import Stream
 from agecli.data.manifest import Manifest, read_manifest
 from agecli.data.splits import Fold, leakage, make_folds
-from agecli.devices import keep_memory, pick_device
+from agecli.devices import keep_memory, one_thread, pick_device
 from agecli.errors import InputError, Interrupted, MissingError, TrainingError
 from agecli.files import read_csv, write_csv
 from agecli.fitting import Learner, Step, fit
@@ -114,17 +114,20 @@ def train(
     try:
         run, manifest, parts = _open(data, out, base_config(preset, config), changes, resume)
         chosen = choose_folds(folds, len(parts))
+        start = build_model(run.config)
+        load_weights(start.backbone, run.config.backbone.name, run.config.backbone.weights)
         with stop_flag() as stop:
-            job = _job(run, manifest, target, workers, listener or Listener(), stop)
+            job = _job(run, manifest, start, target, workers, listener or Listener(), stop)
             if distributed.rank() == 0 and not is_run(run.folder):  # all that can be wrong was tried before
                 start_run(run, manifest, parts, str(target))
             distributed.wait()
             job.listener.run_started(run, manifest, [parts[number - 1] for number in chosen])
             _warn_if_warm(run.config)
-            for number in chosen:
-                if not run.finished(number):
-                    train_fold(job, parts[number - 1])
-                distributed.wait()
+            with one_thread(run.config.backbone.freeze and target.type == "cpu"):
+                for number in chosen:
+                    if not run.finished(number):
+                        train_fold(job, parts[number - 1])
+                    distributed.wait()
         shares = {fold.number: leakage(manifest.samples, fold) for fold in parts}
         rows = write_report(run, shares) if distributed.rank() == 0 else []
         return Report(run.folder, rows, job.broken)
@@ -230,11 +233,15 @@ def choose_folds(text: str | None, there: int) -> list[int]:
 
 
 def _job(
-    run: Run, manifest: Manifest, device: torch.device, workers: int | None, listener: Listener, stop: threading.Event
+    run: Run,
+    manifest: Manifest,
+    start: AgeModel,
+    device: torch.device,
+    workers: int | None,
+    listener: Listener,
+    stop: threading.Event,
 ) -> Job:
     config = run.config
-    start = build_model(config)
-    load_weights(start.backbone, config.backbone.name, config.backbone.weights)
     job = Job(run, manifest, config, device, PixelInputs(manifest, config, device, workers), start, listener, stop)
     if config.backbone.freeze:
 
@@ -279,6 +286,9 @@ class FoldTraining:
         self.save_pause = config.training.save_every
         self.history: list[dict[str, Any]] = []
         self.state_file = self.folder / "state.safetensors"
+        if self.main:
+            for part in self.folder.glob(".*.part"):  # what a kill in the middle of a write left
+                part.unlink()
         if self.state_file.is_file():
             self._restore()
 
@@ -304,6 +314,14 @@ class FoldTraining:
         self.save_pause = max(
             self.job.config.training.save_every, 20 * (self.saved - began)
         )  # large models: 5 % of the time at the most
+
+    def note_validation(self, mae: float | None) -> None:
+        """In the history's row of this iteration; in one of its own if the leaves were not updated in it."""
+        if mae is None:
+            return
+        if not self.history or int(self.history[-1]["iteration"]) != self.learner.iteration:
+            self.history.append({"iteration": self.learner.iteration})
+        self.history[-1]["val_mae"] = f"{mae:.4f}"
 
     def write_history(self) -> None:
         write_csv(self.folder / "history.csv", self.history, HISTORY_COLUMNS)
@@ -371,8 +389,7 @@ class FoldTraining:
                 paused = time.monotonic()
                 mae = self.validate()
                 since += time.monotonic() - paused
-                if mae is not None and step.progress:
-                    self.history[-1]["val_mae"] = f"{mae:.4f}"
+                self.note_validation(mae)
             together = distributed.ranks() == 1 or step.progress is not None  # ranks stop at the same iteration
             if together and distributed.any_of(job.stop.is_set(), job.device):
                 self.save_state()
@@ -390,8 +407,7 @@ class FoldTraining:
         if config.training.refresh_leaves:
             self.refresh_leaves()
         mae = self.validate()
-        if mae is not None and self.history:
-            self.history[-1]["val_mae"] = f"{mae:.4f}"
+        self.note_validation(mae)
         self.save_model("last.safetensors", mae)
         if mae is None:
             self.save_model("best.safetensors", None)  # nothing to choose by: the last one is the best one known

@@ -9,8 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from agecli.data.toy import draw_faces
+
+settings.register_profile("busy", deadline=None)  # a loaded machine is no failure
+settings.load_profile("busy")
 
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 

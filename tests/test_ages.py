@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -39,7 +39,6 @@ def test_a_label_distribution_has_the_ratios_of_its_gaussian() -> None:
     assert (d[22] / d[20]).item() == pytest.approx(torch.tensor(-0.5).exp().item(), rel=1e-6)
 
 
-@settings(deadline=None)
 @given(mean=st.floats(0, 100), variance=st.floats(0.5, 900))
 def test_a_gaussian_laid_on_the_grid_keeps_its_mean_also_at_the_ends(mean: float, variance: float) -> None:
     pmf = gaussian_pmf(torch.tensor([mean]), torch.tensor([variance]), GRID)

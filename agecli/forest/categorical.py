@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from agecli.precision import wide
+
 REACHED = 1e-6  # sum of responsibilities below which a leaf has seen nothing
 
 
@@ -29,7 +31,7 @@ def accumulate(log_p: Tensor, d: Tensor, pi: Tensor) -> Tensor:
     rho = P * pi_lc / g_c, so the sum over faces of d_c * rho is pi_lc times a product of matrices.
     """
     share = d.unsqueeze(1) / log_output(log_p, pi).exp()  # (B, K, A)
-    return (torch.einsum("bkl,bka->kla", log_p.exp(), share) * pi).double()
+    return wide(torch.einsum("bkl,bka->kla", log_p.exp(), share) * pi)
 
 
 def solve(sums: Tensor, old: Tensor, pseudo_count: float) -> Tensor:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from agecli.precision import wide
+
 REACHED = 1e-6  # sum of responsibilities below which a leaf has seen nothing
 
 
@@ -62,7 +64,7 @@ def responsibility(log_p: Tensor, y: Tensor, leaves: Gaussians, tau: float) -> T
 
 def accumulate(rho: Tensor, y: Tensor, centre: float) -> GaussianSums:
     """The sums of a batch.   rho: (B, K, L), y: (B,)"""
-    rho, y = rho.double(), y.double() - centre
+    rho, y = wide(rho), wide(y) - centre
     return GaussianSums(rho.sum(0), torch.einsum("bkl,b->kl", rho, y), torch.einsum("bkl,b->kl", rho, y**2))
 
 

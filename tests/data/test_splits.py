@@ -6,7 +6,7 @@ import dataclasses
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agecli.config import DataConfig, Setup
@@ -19,7 +19,6 @@ def people(subjects: int = 12, faces: int = 5) -> list[Sample]:
     return [Sample(f"{s:02d}_{i}.jpg", 20.0 + i, subject=f"{s:02d}") for s in range(subjects) for i in range(faces)]
 
 
-@settings(deadline=None)
 @given(
     setup=st.sampled_from(["random", "II", "subject", "lopo"]),
     seed=st.integers(0, 1000),

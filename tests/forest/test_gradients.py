@@ -46,7 +46,7 @@ def make(depth: int, seed: int) -> tuple[Tensor, Tensor, torch.Generator]:
 
 
 @pytest.mark.parametrize("T", [0.0, 1.0])
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(depth=st.integers(2, 7), seed=st.integers(0, 10**6))
 def test_drf_gradient_is_the_closed_form(T: float, depth: int, seed: int) -> None:
     logits, y, generator = make(depth, seed)
@@ -63,7 +63,7 @@ def test_drf_gradient_is_the_closed_form(T: float, depth: int, seed: int) -> Non
 
 
 @pytest.mark.parametrize("T", [0.0, 1.0])
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(depth=st.integers(2, 7), seed=st.integers(0, 10**6), alpha=st.sampled_from([0.0, 1.0, 2.0, 10.0]))
 def test_dldlf_gradient_is_the_closed_form(T: float, depth: int, seed: int, alpha: float) -> None:
     logits, y, generator = make(depth, seed)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -40,7 +40,6 @@ def one_round(log_p: Tensor, y: Tensor, leaves: Gaussians, tau: float) -> Gaussi
     return gaussian.solve(gaussian.accumulate(rho, y, CENTRE), leaves, FLOOR, CENTRE)
 
 
-@settings(deadline=None)
 @given(seed=seeds, tau=st.sampled_from([0.01, 0.1, 0.3, 0.5, 0.8, 1.0]))
 def test_a_round_never_raises_the_free_energy_and_at_tau_1_never_the_risk(seed: int, tau: float) -> None:
     log_p, y = faces(seed)
@@ -55,7 +54,6 @@ def test_a_round_never_raises_the_free_energy_and_at_tau_1_never_the_risk(seed: 
         before = after
 
 
-@settings(deadline=None)
 @given(seed=seeds, alpha=st.sampled_from([0.0, 1.0, 2.0, 5.0]))
 def test_a_round_of_categorical_leaves_never_raises_the_risk(seed: int, alpha: float) -> None:
     log_p, y = faces(seed)
@@ -69,7 +67,6 @@ def test_a_round_of_categorical_leaves_never_raises_the_risk(seed: int, alpha: f
         before = after
 
 
-@settings(deadline=None)
 @given(seed=seeds, cuts=st.lists(st.integers(0, 200), max_size=4), tau=st.sampled_from([0.5, 1.0]))
 def test_sums_over_any_split_of_the_faces_agree(seed: int, cuts: list[int], tau: float) -> None:
     log_p, y = faces(seed)
@@ -89,7 +86,6 @@ def test_sums_over_any_split_of_the_faces_agree(seed: int, cuts: list[int], tau:
     assert torch.allclose(counts, categorical.accumulate(log_p, d, pi))
 
 
-@settings(deadline=None)
 @given(seed=seeds, count=st.integers(1, 6), tau=st.sampled_from([0.5, 1.0]))
 def test_the_variance_never_falls_below_its_floor(seed: int, count: int, tau: float) -> None:
     log_p, y = faces(seed, count)
@@ -184,7 +180,6 @@ def test_the_random_start_spreads_the_means_over_the_ages() -> None:
     assert not torch.equal(start.mean[0].argsort(), start.mean[1].argsort())
 
 
-@settings(deadline=None)
 @given(ages=st.lists(st.integers(0, 100), min_size=1, max_size=60), leaves=st.sampled_from([2, 8, 32]))
 def test_kmeans_gives_each_age_to_its_nearest_centre(ages: list[int], leaves: int) -> None:
     y = torch.tensor(ages, dtype=torch.double)
