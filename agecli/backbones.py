@@ -32,7 +32,20 @@ class Backbone:
 
 def build_backbone(name: str, size: int, crop_share: float) -> Backbone:
     """`vgg16` and any other classifier of torchvision, or `timm:NAME`; size 0 means what it was made for."""
-    return (_timm if name.startswith("timm:") else _torchvision)(name, size, crop_share)
+    backbone = (_timm if name.startswith("timm:") else _torchvision)(name, size, crop_share)
+    if size:
+        _try(backbone, name)
+    return backbone
+
+
+def _try(backbone: Backbone, name: str) -> None:
+    """One blank picture of another size than it was made for: some networks take only that one."""
+    side = backbone.picture.size
+    try:
+        with torch.inference_mode():
+            backbone.network.eval()(torch.zeros(1, 3, side, side))
+    except (RuntimeError, AssertionError, ValueError) as error:
+        raise InputError(f"{name} can't take pictures of {side} px: {error}", hint="leave out data.size") from error
 
 
 def _torchvision(name: str, size: int, crop_share: float) -> Backbone:
@@ -45,7 +58,12 @@ def _torchvision(name: str, size: int, crop_share: float) -> Backbone:
             hint=f"{likely}There are {', '.join(COMMON)}, others of torchvision, and timm:NAME",
         )
     network = torchvision.models.get_model(name, weights=None)
-    last, layer = [(path, module) for path, module in network.named_modules() if isinstance(module, nn.Linear)][-1]
+    linear = [(path, module) for path, module in network.named_modules() if isinstance(module, nn.Linear)]
+    if not linear or getattr(network, "aux_logits", False):
+        raise InputError(
+            f"{name} does not end in one linear layer that f could replace", hint=f"use {', '.join(COMMON)}, …"
+        )
+    last, layer = linear[-1]
     parent, _, child = last.rpartition(".")
     setattr(network.get_submodule(parent), child, nn.Identity())  # f takes the place of the classifier's last layer
     made_for: Any = torchvision.models.get_model_weights(name)["DEFAULT"].transforms()
@@ -126,11 +144,14 @@ def _download(name: str) -> dict[str, Tensor]:
         import timm
 
         short = name.removeprefix("timm:")
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells of each of its tries
         try:
             state: dict[str, Tensor] = timm.create_model(short, pretrained=True, num_classes=0).state_dict()
             return state
         except Exception as error:
-            raise _not_here(name, f"{short}.safetensors (timm's weights of that name)", "anywhere", error) from error
+            known = timm.get_pretrained_cfg(short)
+            source = f"model.safetensors of {known.hf_hub_id}" if known and known.hf_hub_id else "timm's weights of it"
+            raise _not_here(name, source, "anywhere", error) from error
     choice = torchvision.models.get_model_weights(name)["DEFAULT"]
     folder = Path(torch.hub.get_dir()) / "checkpoints"
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,11 +52,11 @@ def load_checkpoint(path: Path) -> Checkpoint:
         picture: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in header["picture"].items()}
         model = AgeModel(model.backbone, model.f, model.forest, PictureSpec(**picture))
         model.load_state_dict(tensors)
+        return Checkpoint(model.eval(), config, header["notes"])
     except (KeyError, TypeError, RuntimeError) as error:
         raise InputError(
             f"{path} does not fit the model it describes: {error}", hint="was it edited? Train it again"
         ) from error
-    return Checkpoint(model.eval(), config, header["notes"])
 
 
 def write_tensors(path: Path, kind: str, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
@@ -70,6 +71,8 @@ def write_tensors(path: Path, kind: str, tensors: Mapping[str, Tensor], header: 
 
 def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors and the header of a file of that kind, or an error in plain words."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder", hint=f"name a checkpoint in it: {path / 'fold-1' / 'best.safetensors'}")
     if not path.is_file():
         raise MissingError(
             f"there is no checkpoint {path}", hint="`agecli train` makes one: runs/NAME/fold-1/best.safetensors"
@@ -87,19 +90,20 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
         raise InputError(
             f"{path} is no {kind}", hint="name a file made by `agecli train`; bare weights go to `train --weights FILE`"
         )
-    if int(about["format"]) > FORMAT:
+    try:
+        written, header = int(about["format"]), dict(json.loads(about["header"]))
+    except (KeyError, ValueError) as error:
+        raise InputError(f"{path} has a damaged header ({error})", hint="fetch it again, or train it again") from error
+    if written > FORMAT:
         raise InputError(
-            f"{path} has format {about['format']}, and agecli {agecli.__version__} reads up to {FORMAT}",
+            f"{path} has format {written}, and agecli {agecli.__version__} reads up to {FORMAT}",
             hint="it was made by a newer agecli: upgrade this one",
         )
-    header: dict[str, Any] = json.loads(about["header"])
     return tensors, header
 
 
 def fingerprint(model: AgeModel) -> str:
     """A hash of the backbone's weights: two backbones with the same one give the same features."""
-    import hashlib
-
     digest = hashlib.sha256()
     for name, tensor in model.backbone.state_dict().items():
         digest.update(name.encode())

@@ -5,8 +5,10 @@ Nothing here imports torch before a command needs it, so that --help and complet
 
 from __future__ import annotations
 
+import io
 import logging
 import os
+import signal
 import sys
 from enum import Enum
 from pathlib import Path
@@ -33,6 +35,12 @@ class Boundary(typer.core.TyperGroup):
         except BrokenPipeError:  # `agecli predict … | head -1`: the reader has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
+        except OSError as error:
+            if not error.filename:
+                raise
+            hint = "is it the path you meant, and may it be written?"
+            _say_error(AgecliError(f"{error.filename}: {error.strerror}", hint))
+            raise typer.Exit(AgecliError.exit_code) from None
 
 
 def _say_error(error: AgecliError) -> None:
@@ -108,7 +116,9 @@ def train(
         str | None, typer.Option(help="The protocol: random, II, subject, lopo or column.", show_default="random")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/<model>-<setup>")] = None,
-    preset: Annotated[str, typer.Option(help="modern, or paper for the paper's settings.")] = "modern",
+    preset: Annotated[
+        str | None, typer.Option(help="modern, or paper for the paper's settings.", show_default="modern")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings over the preset.")] = None,
     backbone: Annotated[
         str | None, typer.Option(help="vgg16, resnet18, … or timm:NAME.", show_default="timm:tf_efficientnet_lite0")
@@ -183,8 +193,11 @@ def train(
         screen.print(f"wrote {report.run}", markup=False)
     if first:
         with destination(output, sys.stdout) as stream:
-            write_rows(report.rows, REPORT_COLUMNS, _form(form, output), stream)
+            shape = _form(form, output)
+            single = shape == "table" and sum(isinstance(row["fold"], int) for row in report.rows) == 1
+            write_rows(report.rows[:1] if single else report.rows, REPORT_COLUMNS, shape, stream)
     if report.broken:
+        typer.echo(f"{len(report.broken)} picture(s) could not be read and were left out", err=True)
         raise typer.Exit(1)
 
 
@@ -223,7 +236,7 @@ def evaluate(
     screen = _listen(quiet, verbose)
     from agecli.console import Bars
     from agecli.evaluation import evaluate as run
-    from agecli.metrics import METRIC_COLUMNS
+    from agecli.metrics import METRIC_COLUMNS, measure
     from agecli.report import destination, write_rows
 
     with Bars(screen, quiet) as bars:
@@ -231,8 +244,12 @@ def evaluate(
     for result in results:
         logging.getLogger("agecli").info("wrote %s", result.folder / "predictions.csv")
     with destination(output, sys.stdout) as stream:
-        write_rows((r.row() for r in results), ("model", *METRIC_COLUMNS, "leakage"), _form(form, output), stream)
-    if any(result.broken for result in results):
+        rows = [result.row() for result in results]
+        if len(results) > 1:
+            rows.append({"model": "pooled", **measure([p for result in results for p in result.predictions]).row()})
+        write_rows(rows, ("model", *METRIC_COLUMNS, "leakage"), _form(form, output), stream)
+    if broken := {path for result in results for path in result.broken}:
+        typer.echo(f"{len(broken)} picture(s) could not be read and were left out", err=True)
         raise typer.Exit(1)
 
 
@@ -264,7 +281,7 @@ def predict(
         photos,
         model=model,
         no_detect=no_detect,
-        readout=_readout(readout),
+        readout=readout,
         device=device,
         batch_size=batch_size,
         null=null,
@@ -282,15 +299,6 @@ def predict(
     if failed:
         typer.echo(f"{failed} photo(s) gave no age", err=True)
         raise typer.Exit(1)
-
-
-def _readout(name: str | None) -> Any:
-    from agecli.ages import READOUTS
-    from agecli.errors import InputError
-
-    if name is not None and name not in READOUTS:
-        raise InputError(f"unknown readout `{name}`", hint=f"there are: {', '.join(READOUTS)}")
-    return name
 
 
 @app.command()
@@ -326,4 +334,7 @@ def toy(
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite stop: what is half written is cleared away
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # file names need not be UTF-8
     app()

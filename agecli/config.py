@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -187,7 +188,7 @@ def _parse(name: str, value: Any, kind: Any) -> Any:
     """The value as the setting's type, or an error that says what the setting takes."""
     choices = get_args(kind) if get_origin(kind) is Literal else ()
     if choices:
-        if value in choices:
+        if isinstance(value, str) and value in choices:
             return value
         raise InputError(f"`{name}` can't be {value!r}", hint=f"it is one of: {', '.join(choices)}")
     if kind is bool:
@@ -199,11 +200,11 @@ def _parse(name: str, value: Any, kind: Any) -> Any:
     else:
         try:
             number = float(value)
-            if kind is float and number == number:
+            if kind is float and math.isfinite(number):
                 return number
             if kind is int and number == int(number):
                 return int(number)
-        except (ValueError, OverflowError):
+        except (ValueError, OverflowError, TypeError):
             pass
     noun = {bool: "true or false", int: "a whole number", float: "a number"}[kind]
     raise InputError(f"`{name}` can't be {value!r}", hint=f"it takes {noun}")
@@ -228,6 +229,21 @@ def check(config: Config) -> Config:
     for name, value in positive.items():
         if value <= 0:
             raise InputError(f"`{name}` is {value}", hint="it must be above 0")
+    not_negative = {
+        "forest.alpha": forest.alpha,
+        "forest.split_temperature": forest.split_temperature,
+        "forest.units_std": forest.units_std,
+        "data.size": data.size,
+        "training.momentum": training.momentum,
+        "training.weight_decay": training.weight_decay,
+        "training.backbone_lr": training.backbone_lr,
+        "training.warmup": training.warmup,
+        "training.clip_norm": training.clip_norm,
+        "training.save_every": training.save_every,
+    }
+    for name, value in not_negative.items():
+        if value < 0:
+            raise InputError(f"`{name}` is {value}", hint="it must not be negative")
     shares = {
         "data.train_share": data.train_share,
         "data.crop_share": data.crop_share,
@@ -238,8 +254,6 @@ def check(config: Config) -> Config:
             raise InputError(f"`{name}` is {value}", hint="it must be above 0 and at most 1")
     if not 0 <= data.val_share < 1:
         raise InputError(f"`data.val_share` is {data.val_share}", hint="it must be at least 0 and below 1")
-    if forest.alpha < 0:
-        raise InputError(f"`forest.alpha` is {forest.alpha}", hint="0 gives one-hot labels; 2 is the paper's")
     if config.ages.low >= config.ages.high:
         raise InputError(
             f"the age grid goes from {config.ages.low} to {config.ages.high}", hint="set ages.high above ages.low"

@@ -17,15 +17,15 @@ from agecli.errors import InputError, MissingError
 def pick_device(name: str) -> torch.device:
     """`auto` takes the best there is. One that was named and is not there is an error, never a silent fallback."""
     if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
         device = torch.device(name)
     except RuntimeError:
         device = torch.device("meta")
     if device.type not in ("cpu", "cuda", "mps"):
         raise InputError(f"unknown device `{name}`", hint="use auto, cpu, cuda, cuda:N or mps")
+    if device.type == "cuda" and device.index is None:
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))  # each process of torchrun has its own
     there = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}[device.type]
     if (device.index or 0) >= there:
         raise MissingError(

@@ -25,9 +25,7 @@ class MissingError(AgecliError):
 
 
 class TrainingError(AgecliError):
-    """Training could not go on; what was saved before is still good."""
-
-    exit_code = 1
+    """Training could not go on with these settings; what was saved before is still good."""
 
 
 class Interrupted(AgecliError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,38 +57,67 @@ def evaluate(
         raise MissingError(
             "there is no bundled model yet", hint="name a run folder or a checkpoint: agecli evaluate runs/NAME"
         )
+    path = Path(model)
+    if not path.exists():
+        raise MissingError(f"there is no run or checkpoint {path}", hint="`agecli train` makes one: runs/NAME")
     target = pick_device(device)
     keep_memory()
-    path = Path(model)
-    folder = Path(data) if data else None
-    if path.is_dir():
-        run = open_run(path)
-        if folder is None and setup is None:
-            return _evaluate_run(run, Path(out) if out else None, target, workers, progress)
-        jobs = [
-            (f"fold-{number}", run.fold(number) / f"{selected(run.config)}.safetensors") for number in _finished(run)
-        ]
-        folder = folder or run.data
-    else:
-        jobs = [(path.stem, path)]
-    if folder is None:
+    run = open_run(path) if path.is_dir() else None
+    if run is None and data is None:
         raise InputError(f"on which faces should {path} be measured?", hint="name a data folder with --data DIR")
-    base = Path(out) if out else (path if path.is_dir() else path.parent) / f"evaluation-{folder.resolve().name}"
-    results = []
-    for name, file in jobs:
-        checkpoint = load_checkpoint(file)
-        manifest = read_manifest(folder, AgeGrid(checkpoint.config.ages.low, checkpoint.config.ages.high))
-        where = base / name if len(jobs) > 1 else base
-        for fold in _chosen(manifest, checkpoint.config, setup):
-            here = where / f"fold-{fold.number}" if fold.number > 1 else where
-            inputs = _inputs(checkpoint, manifest, target, workers, progress)
-            results.append(_measure(name, here, checkpoint, manifest, fold.test, None, inputs, target))
+    own = run is not None and data is None and setup is None  # each fold on its own test part
+    folder = Path(data) if data else run.data if run else Path()
+    if out:
+        base = Path(out)
+    elif own:
+        base = path
+    else:
+        base = (path if run else path.parent) / f"evaluation-{folder.resolve().name}"
+    results: list[Result] = []
+    inputs: Inputs | None = None
+    for job in _jobs(path, run, folder, setup):
+        checkpoint = load_checkpoint(job.checkpoint)
+        if inputs is None or not checkpoint.config.backbone.freeze:
+            inputs = _inputs(
+                checkpoint, job.manifest, target, workers, progress
+            )  # a frozen backbone is the same in all
+        results.append(_measure(job, base / job.name, checkpoint, inputs, target))
+    if own and run is not None and out is None:
+        write_report(run, {int(r.name.removeprefix("fold-")): r.leakage for r in results})
     return results
 
 
-def selected(config: Config) -> str:
-    """The checkpoint that a run's numbers come from."""
-    return "best" if config.training.select == "val" else "last"
+@dataclass(frozen=True)
+class Job:
+    """One checkpoint and the faces to measure it on."""
+
+    name: str  # of the folder for its results
+    checkpoint: Path
+    manifest: Manifest
+    fold: Fold  # its test part is measured; its training part is what the checkpoint has seen, as far as that is known
+
+
+def _jobs(path: Path, run: Run | None, folder: Path, setup: str | None) -> Iterator[Job]:
+    """The finished folds of a run, or a checkpoint, on their own test parts, on those of a setup, or on all faces."""
+    config = run.config if run else load_checkpoint(path).config
+    manifest = read_manifest(folder, AgeGrid(config.ages.low, config.ages.high))
+    same = run is not None and manifest.digest == run.digest
+    own = {fold.number: fold for fold in read_folds(run, manifest)} if run and same else {}
+    if run is not None and setup is None and folder.resolve() == run.data.resolve():
+        read_folds(run, manifest)  # an error if the faces have changed
+        yield from (Job(f"fold-{n}", run.checkpoint(n), manifest, own[n]) for n in _finished(run))
+        return
+    models = [(f"fold-{n}", run.checkpoint(n), own.get(n)) for n in _finished(run)] if run else [("", path, None)]
+    tests = [(f"{setup}-{fold.number}", fold.test) for fold in _folds(manifest, config, setup)] if setup else []
+    for name, checkpoint, trained in models:
+        for part, test in tests or [("", tuple(range(len(manifest.samples))))]:
+            seen = (trained.train, trained.val) if trained else ((), ())
+            yield Job("/".join(filter(None, (name, part))), checkpoint, manifest, Fold(1, *seen, test))
+
+
+def _folds(manifest: Manifest, config: Config, setup: str) -> list[Fold]:
+    data = configs.replace(config, {"data.setup": setup}).data
+    return make_folds(manifest.samples, dataclasses.replace(data, val_share=0.0), config.training.seed)
 
 
 def _finished(run: Run) -> list[int]:
@@ -101,36 +130,6 @@ def _finished(run: Run) -> list[int]:
     return finished
 
 
-def _evaluate_run(
-    run: Run, out: Path | None, device: torch.device, workers: int | None, progress: Progress
-) -> list[Result]:
-    """Every finished fold on its own test part."""
-    manifest = read_manifest(run.data, AgeGrid(run.config.ages.low, run.config.ages.high))
-    folds = {fold.number: fold for fold in read_folds(run, manifest)}
-    results: list[Result] = []
-    inputs: Inputs | None = None
-    for number in _finished(run):
-        checkpoint = load_checkpoint(run.fold(number) / f"{selected(run.config)}.safetensors")
-        if inputs is None:  # of a frozen backbone: the same features for all folds
-            inputs = _inputs(checkpoint, manifest, device, workers, progress)
-        folder = (out or run.folder) / f"fold-{number}"
-        share = leakage(manifest.samples, folds[number])
-        results.append(
-            _measure(f"fold-{number}", folder, checkpoint, manifest, folds[number].test, share, inputs, device)
-        )
-    if out is None:
-        write_report(run, {number: leakage(manifest.samples, fold) for number, fold in folds.items()})
-    return results
-
-
-def _chosen(manifest: Manifest, config: Config, setup: str | None) -> list[Fold]:
-    """The test parts of a setup, or all faces if none is named."""
-    if setup is None:
-        return [Fold(1, (), (), tuple(range(len(manifest.samples))))]
-    data = configs.replace(config, {"data.setup": setup}).data
-    return make_folds(manifest.samples, dataclasses.replace(data, val_share=0.0), config.training.seed)
-
-
 def _inputs(
     checkpoint: Checkpoint, manifest: Manifest, device: torch.device, workers: int | None, progress: Progress
 ) -> Inputs:
@@ -139,25 +138,19 @@ def _inputs(
     return PixelInputs(manifest, checkpoint.config, device, workers)
 
 
-def _measure(
-    name: str,
-    folder: Path,
-    checkpoint: Checkpoint,
-    manifest: Manifest,
-    test: Sequence[int],
-    share: float | None,
-    inputs: Inputs,
-    device: torch.device,
-) -> Result:
-    model = checkpoint.model.to(device)
-    units = inputs.units(model, test)
-    broken = {path: reason for path, reason in units.broken.items() if path in {manifest.samples[i].path for i in test}}
+def _measure(job: Job, folder: Path, checkpoint: Checkpoint, inputs: Inputs, device: torch.device) -> Result:
+    model, samples = checkpoint.model.to(device), job.manifest.samples
+    units = inputs.units(model, job.fold.test)
+    tested = {samples[index].path for index in job.fold.test}
+    broken = {path: reason for path, reason in units.broken.items() if path in tested}
     for path, reason in broken.items():
         log.warning("left out %s: %s", path, reason)
     with torch.inference_mode():
         pmf = model.ages(units.values.to(device)).cpu()
-    samples = [manifest.samples[index] for index in units.indices]
-    results = predictions(pmf, samples, model.forest.readout, model.forest.grid)
+    results = predictions(pmf, [samples[index] for index in units.indices], model.forest.readout, model.forest.grid)
     metrics = measure(results)
     write_results(folder, results, metrics)
-    return Result(name, folder, metrics, results, share, broken)
+    share = leakage(samples, job.fold) if job.fold.train else None
+    if set(job.fold.train) & set(job.fold.test):
+        log.warning("%s was trained on some of these faces: its error on new ones is larger", job.checkpoint)
+    return Result(job.name or job.checkpoint.stem, folder, metrics, results, share, broken)

@@ -11,7 +11,7 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ from agecli.devices import to_device
 from agecli.errors import InputError
 from agecli.model import AgeModel
 
+VERSION = 1  # raised when pictures are decoded or cut in another way
 BATCH = 16  # pictures; larger ones were not faster on a CPU (benchmarks/memory.py)
 
 
@@ -45,17 +46,19 @@ class FeatureStore:
                 "CREATE TABLE IF NOT EXISTS features (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
             )
 
-    def _open(self) -> sqlite3.Connection:
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one transaction."""
         try:
-            return sqlite3.connect(self.path, timeout=60)
+            with closing(sqlite3.connect(self.path, timeout=60)) as base, base:
+                yield base
         except sqlite3.Error as error:
-            raise InputError(
-                f"the feature cache {self.path} can't be opened: {error}", hint="set AGECLI_CACHE to a folder"
-            ) from error
+            hint = "remove it, or set AGECLI_CACHE to another folder"
+            raise InputError(f"the feature cache {self.path} can't be used: {error}", hint) from error
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Tensor]:
         found = {}
-        with closing(self._open()) as base:
+        with self._open() as base:
             for key in set(keys):
                 row = base.execute("SELECT value FROM features WHERE key = ?", (key,)).fetchone()
                 if row:
@@ -63,10 +66,9 @@ class FeatureStore:
         return found
 
     def put(self, rows: Sequence[tuple[bytes, Tensor]]) -> None:
-        with closing(self._open()) as base, base:
-            base.executemany(
-                "INSERT OR REPLACE INTO features VALUES (?, ?)", [(key, value.numpy().tobytes()) for key, value in rows]
-            )
+        with self._open() as base:
+            pairs = [(key, value.numpy().tobytes()) for key, value in rows]
+            base.executemany("INSERT OR REPLACE INTO features VALUES (?, ?)", pairs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +90,7 @@ def compute_features(
 ) -> Features:
     """The backbone's features of every sample, from the store or the network."""
     store = FeatureStore(cache_folder() / "features.sqlite")
-    what = hashlib.sha256(repr((name, fingerprint(model), model.picture)).encode()).digest()
+    what = hashlib.sha256(repr((VERSION, name, fingerprint(model), model.picture)).encode()).digest()
     keys = [hashlib.sha256(what + content).digest() for content in _contents(folder, samples)]
     known = store.get(keys)
     waiting = [index for index, key in enumerate(keys) if key not in known]

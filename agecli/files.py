@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -31,6 +32,16 @@ def write_whole(path: Path) -> Iterator[Path]:
         with suppress(FileNotFoundError):
             part.unlink()
         raise
+
+
+def link_whole(source: Path, path: Path) -> None:
+    """A second name for a file; a copy where the file system has no links."""
+    with write_whole(path) as part:
+        part.unlink()
+        try:
+            os.link(source, part)
+        except OSError:
+            shutil.copyfile(source, part)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -23,6 +23,8 @@ from agecli.forest.schedules import leaf_temperature, split_temperature
 from agecli.optimisation import learning_rate, set_learning_rate
 from agecli.randomness import derive
 
+SMALLER_STEPS = "start again in another --out with a smaller --lr, or with --set training.clip_norm=1"
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -59,7 +61,9 @@ class Learner:
         self.routing: list[tuple[Tensor, Tensor]] = []  # log P and the ages of the batches since the last leaf update
         self.losses: dict[int, Tensor] = {}  # by iteration, counted from 1
         self.half = config.training.amp and device.type == "cuda"
-        self.precision = torch.bfloat16 if self.half and torch.cuda.is_bf16_supported() else torch.float16
+        self.precision = (
+            torch.bfloat16 if self.half and torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
+        )
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.half and self.precision is torch.float16)
 
     @property
@@ -98,6 +102,14 @@ class Learner:
         if self.device.type == "cpu":
             self.check_finite()
 
+    def sit_out(self, batch: Batch) -> None:
+        """No picture of this rank's share could be read: it adds nothing, but the other ranks wait for its gradients."""
+        if distributed.ranks() > 1:
+            blank = batch.inputs.new_zeros(1, *batch.inputs.shape[1:])
+            self.optimiser.zero_grad(set_to_none=True)
+            (self.trainee(to_device(blank, self.device)).sum() * 0).backward()
+            self.optimiser.step()
+
     def learn_leaves(self) -> Progress:
         """Rounds of variational bounding on the routing of exactly the last mini-batches, with Theta fixed."""
         self.check_finite()
@@ -118,14 +130,17 @@ class Learner:
         bad = ~torch.isfinite(torch.stack(list(self.losses.values())))
         if bad.any():
             first = list(self.losses)[int(bad.nonzero()[0])]
-            raise TrainingError(
-                f"the loss at iteration {first} is not a number; the last good checkpoint is kept",
-                hint="use a smaller --lr, or --set training.clip_norm=1",
-            )
+            raise TrainingError(f"the loss at iteration {first} is not a number", hint=SMALLER_STEPS)
+
+    def check_weights(self) -> None:
+        """Before they are saved: the last step may have ruined them, which only the next loss would show."""
+        if not all(torch.isfinite(weights).all() for weights in self.network.parameters()):
+            raise TrainingError(f"the weights after iteration {self.iteration} are not numbers", hint=SMALLER_STEPS)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """All that is needed to go on as if there had been no stop: tensors, and plain values."""
         self.check_finite()
+        self.check_weights()
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"forest.{name}": value for name, value in self.forest.state_dict().items()}
         slots = self.optimiser.state_dict()["state"]
@@ -159,7 +174,8 @@ class Learner:
             }
         self.optimiser.load_state_dict({"state": slots, "param_groups": self.optimiser.state_dict()["param_groups"]})
         self.iteration = int(values["iteration"])
-        self.scaler.load_state_dict(values["scaler"])
+        if values["scaler"] and self.scaler.is_enabled():
+            self.scaler.load_state_dict(values["scaler"])
         if "routing.log_p" in tensors:
             self.routing = [(tensors["routing.log_p"].to(self.device), tensors["routing.y"].to(self.device))]
 
@@ -171,6 +187,8 @@ def fit(learner: Learner, batches: Iterable[Batch]) -> Iterator[Step]:
         learner.network.train()
         if len(batch.ages):
             learner.learn_splits(batch)
+        else:
+            learner.sit_out(batch)
         progress = None
         if (learner.iteration + 1) % every == 0 and learner.routing:
             progress = learner.learn_leaves()

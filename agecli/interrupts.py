@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+log = logging.getLogger("agecli")
 
 
 @contextmanager
@@ -21,6 +24,7 @@ def stop_flag() -> Iterator[threading.Event]:
         if flag.is_set():
             raise KeyboardInterrupt
         flag.set()
+        log.warning("stopping as soon as all is saved; once more to stop at once")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

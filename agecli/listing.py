@@ -27,13 +27,10 @@ def expand(arguments: Iterable[str], null: bool = False, stdin: BinaryIO | None 
         elif os.path.isdir(argument):
             yield from _pictures(argument)
         elif not os.path.exists(argument) and glob.has_magic(argument):
-            found = sorted(glob.glob(argument, recursive=True))
-            if not found:
-                raise MissingError(f"nothing matches {argument}", hint="quote it, or check the folder")
-            for name in found:
+            for name in sorted(glob.glob(argument, recursive=True)) or [argument]:
                 yield from _pictures(name) if os.path.isdir(name) else [name]
         else:
-            yield argument  # also one that is not there: it gets a record that says so
+            yield argument  # also one that is not there: every argument gets a record, and that one says so
 
 
 def _lines(stream: BinaryIO, null: bool) -> Iterator[str]:
@@ -51,9 +48,13 @@ def _lines(stream: BinaryIO, null: bool) -> Iterator[str]:
 
 
 def _pictures(folder: str) -> Iterator[str]:
-    """The pictures below a folder, by their names' endings, sorted."""
+    """The pictures below a folder, by their names' endings, sorted; the folder itself if it has none."""
+    empty = True
     for here, folders, files in os.walk(folder):
         folders.sort()
         for name in sorted(files):
             if os.path.splitext(name)[1].lower() in SUFFIXES:
+                empty = False
                 yield os.path.join(here, name)
+    if empty:
+        yield folder

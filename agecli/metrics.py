@@ -14,7 +14,7 @@ from agecli import ages
 from agecli.ages import COVERAGE, AgeGrid, Readout
 from agecli.data.manifest import Sample
 from agecli.errors import InputError
-from agecli.files import write_csv
+from agecli.files import read_csv, write_csv
 
 PREDICTION_COLUMNS = ("path", "subject", "age", "predicted", "std", "low", "high")
 METRIC_COLUMNS = ("images", "mae", "cs5", "bias", "coverage", "width")
@@ -93,3 +93,10 @@ def write_results(folder: Path, results: Sequence[Prediction], metrics: Metrics)
     """predictions.csv and metrics.csv; metrics.csv last, so that its presence means that both are whole."""
     write_csv(folder / "predictions.csv", (p.row() for p in results), PREDICTION_COLUMNS)
     write_csv(folder / "metrics.csv", [metrics.row()], METRIC_COLUMNS)
+
+
+def read_results(folder: Path) -> list[Prediction]:
+    rows = read_csv(folder / "predictions.csv")
+    return [
+        Prediction(row["path"], row["subject"], *(float(row[name]) for name in PREDICTION_COLUMNS[2:])) for row in rows
+    ]

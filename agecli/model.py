@@ -71,11 +71,12 @@ class AgeModel(nn.Module):
 def build_model(config: Config) -> AgeModel:
     """A model with random weights, drawn from the seed, and leaves that know nothing yet."""
     seed = config.training.seed
-    torch.manual_seed(derive(seed, "weights"))
-    backbone = build_backbone(config.backbone.name, config.data.size, config.data.crop_share)
-    f = nn.Linear(backbone.features, config.forest.units)
-    nn.init.normal_(f.weight, std=config.forest.units_std)
-    nn.init.zeros_(f.bias)
+    with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay the caller's
+        torch.manual_seed(derive(seed, "weights"))
+        backbone = build_backbone(config.backbone.name, config.data.size, config.data.crop_share)
+        f = nn.Linear(backbone.features, config.forest.units)
+        nn.init.normal_(f.weight, std=config.forest.units_std)
+        nn.init.zeros_(f.bias)
     grid = AgeGrid(config.ages.low, config.ages.high)
     phi_source = torch.Generator().manual_seed(derive(seed, "phi"))
     phi = draw_phi(config.forest.trees, config.forest.splits, config.forest.units, phi_source)

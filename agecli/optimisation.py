@@ -16,7 +16,8 @@ def learning_rate(iteration: int, config: TrainingConfig) -> float:
     """The rate of an iteration, counted from 0: a pure function, so a resumed run has the right one."""
     if config.schedule == "steps":
         return config.lr * config.step_factor ** (iteration // config.step_every)
-    warm = min(1.0, (iteration + 1) / max(1, config.warmup))
+    warmup = min(config.warmup, config.iterations // 10)  # a short run has no time for more
+    warm = min(1.0, (iteration + 1) / max(1, warmup))
     return config.lr * warm * 0.5 * (1 + math.cos(math.pi * iteration / config.iterations))
 
 

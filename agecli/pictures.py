@@ -42,7 +42,7 @@ def read_picture(path: Path) -> Image.Image:
     except FileNotFoundError:
         raise UnreadableError("there is no such file") from None
     except IsADirectoryError:
-        raise UnreadableError("it is a folder") from None
+        raise UnreadableError("it is a folder without pictures") from None
     except PermissionError:
         raise UnreadableError("it may not be read: permission denied") from None
     except Image.DecompressionBombError:
@@ -54,10 +54,11 @@ def read_picture(path: Path) -> Image.Image:
 
 
 def resize(image: Image.Image, spec: PictureSpec) -> Image.Image:
-    """The picture with its shorter side `spec.full` pixels long."""
-    scale = spec.full / min(image.size)
-    size = (max(spec.full, round(image.width * scale)), max(spec.full, round(image.height * scale)))
-    return image.resize(size, Image.Resampling[spec.interpolation.upper()])
+    """The square in the middle of the picture, `spec.full` pixels wide."""
+    side = min(image.size)
+    left, top = (image.width - side) / 2, (image.height - side) / 2
+    square = (left, top, left + side, top + side)
+    return image.resize((spec.full, spec.full), Image.Resampling[spec.interpolation.upper()], box=square)
 
 
 def centre_crop(image: Image.Image, spec: PictureSpec) -> Image.Image:

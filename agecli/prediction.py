@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from agecli import ages
-from agecli.ages import COVERAGE, Readout
+from agecli.ages import COVERAGE, READOUTS, Readout
 from agecli.checkpoint import load_checkpoint
 from agecli.devices import keep_memory, pick_device, to_device
 from agecli.errors import InputError, MissingError
@@ -73,7 +73,7 @@ def predict(
     *,
     model: str | Path | None = None,
     no_detect: bool = False,
-    readout: Readout | None = None,
+    readout: str | None = None,
     device: str = "auto",
     batch_size: int = 32,
     null: bool = False,
@@ -87,13 +87,16 @@ def predict(
         raise InputError(
             "this version can't find faces in photos yet", hint="crop the photos to the face and add --no-detect"
         )
+    if readout is not None and readout not in READOUTS:
+        raise InputError(f"unknown readout `{readout}`", hint=f"there are: {', '.join(READOUTS)}")
     if batch_size < 1:
         raise InputError(f"a batch of {batch_size} photos holds none", hint="use --batch-size 1 or more")
     target = pick_device(device)
     keep_memory()
     network = load_checkpoint(Path(model)).model.to(target)
     names = expand([str(photos)] if isinstance(photos, (str, Path)) else [str(photo) for photo in photos], null)
-    return _records(names, network, readout or network.forest.readout, target, batch_size)
+    chosen = cast(Readout, readout) if readout else network.forest.readout
+    return _records(names, network, chosen, target, batch_size)
 
 
 def _records(

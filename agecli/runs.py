@@ -20,7 +20,7 @@ from agecli.data.manifest import Manifest
 from agecli.data.splits import Fold
 from agecli.errors import InputError, MissingError
 from agecli.files import read_csv, write_csv, write_text
-from agecli.metrics import METRIC_COLUMNS, tidy
+from agecli.metrics import METRIC_COLUMNS, measure, read_results, tidy
 
 PACKAGES = ("torch", "torchvision", "timm", "numpy", "pillow", "safetensors", "typer", "rich")
 REPORT_COLUMNS = ("fold", *METRIC_COLUMNS, "leakage")
@@ -32,9 +32,14 @@ class Run:
     config: Config
     data: Path
     digest: str  # of the manifest it was started with
+    backbone: str = ""  # the fingerprint of the weights it began with, once it is started
 
     def fold(self, number: int) -> Path:
         return self.folder / f"fold-{number}"
+
+    def checkpoint(self, number: int) -> Path:
+        """The one that a fold's numbers come from."""
+        return self.fold(number) / ("best.safetensors" if self.config.training.select == "val" else "last.safetensors")
 
     def finished(self, number: int) -> bool:
         return (self.fold(number) / "metrics.csv").is_file()
@@ -44,7 +49,21 @@ def is_run(folder: Path) -> bool:
     return (folder / "config.toml").is_file() and (folder / "environment.json").is_file()
 
 
-def start_run(run: Run, manifest: Manifest, folds: Sequence[Fold], device: str) -> None:
+def is_barely_begun(folder: Path) -> bool:
+    """Whether a run folder holds nothing, or only what a kill left of its first writes."""
+    return all(path.name in ("splits.csv", "environment.json") or path.suffix == ".part" for path in folder.iterdir())
+
+
+def check_backbone(run: Run, backbone: str) -> None:
+    """A resumed run must begin with the weights it began with."""
+    if run.backbone and run.backbone != backbone:
+        raise InputError(
+            f"{run.config.backbone.weights} are not the weights that {run.folder} was started with",
+            hint="bring back the old ones, or start a new run with another --out",
+        )
+
+
+def start_run(run: Run, manifest: Manifest, folds: Sequence[Fold], device: str, backbone: str) -> None:
     """Write down what a run is before it begins; config.toml last, so that its presence means that all of it is there."""
     rows = (
         {"fold": fold.number, "part": part, "path": manifest.samples[index].path}
@@ -54,6 +73,7 @@ def start_run(run: Run, manifest: Manifest, folds: Sequence[Fold], device: str) 
     )
     write_csv(run.folder / "splits.csv", rows, ("fold", "part", "path"))
     about = {**environment(), "device": device, "data": str(run.data.resolve()), "manifest_sha256": run.digest}
+    about["backbone_sha256"] = backbone
     write_text(run.folder / "environment.json", json.dumps(about, indent=2) + "\n")
     write_text(run.folder / "config.toml", to_toml(run.config))
 
@@ -65,7 +85,7 @@ def open_run(folder: Path) -> Run:
         )
     config = from_toml((folder / "config.toml").read_text(encoding="utf-8"), Config(), str(folder / "config.toml"))
     about = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
-    return Run(folder, config, Path(about["data"]), about["manifest_sha256"])
+    return Run(folder, config, Path(about["data"]), about["manifest_sha256"], about["backbone_sha256"])
 
 
 def read_folds(run: Run, manifest: Manifest) -> list[Fold]:
@@ -87,16 +107,20 @@ def read_folds(run: Run, manifest: Manifest) -> list[Fold]:
 
 
 def write_report(run: Run, leakages: dict[int, float | None]) -> list[dict[str, Any]]:
-    """report.csv: a row for each finished fold, and the mean and std over them."""
-    rows: list[dict[str, Any]] = []
-    for number, share in leakages.items():
-        if run.finished(number):
-            metrics = {name: float(value) for name, value in read_csv(run.fold(number) / "metrics.csv")[0].items()}
-            rows.append({"fold": number, **metrics, "leakage": share})
+    """report.csv: a row for each finished fold, their mean and std, and all their predictions pooled.
+
+    With folds of different sizes, as in leave-one-person-out, the pooled row is the one to publish.
+    """
+    results = {number: read_results(run.fold(number)) for number in leakages if run.finished(number)}
+    rows = [{"fold": number, **vars(measure(faces)), "leakage": leakages[number]} for number, faces in results.items()]
     values = {name: [row[name] for row in rows if row[name] is not None] for name in REPORT_COLUMNS[1:]}
     means = {name: statistics.fmean(v) for name, v in values.items() if v}
     stds = {name: statistics.stdev(v) for name, v in values.items() if len(v) > 1}
-    rows += [{"fold": "mean", **means}, {"fold": "std", **stds}]
+    everyone = measure([face for faces in results.values() for face in faces])
+    shares = [leakages[number] for number, faces in results.items() for _ in faces]
+    known = [share for share in shares if share is not None]
+    leak = statistics.fmean(known) if known else None
+    rows += [{"fold": "mean", **means}, {"fold": "std", **stds}, {"fold": "pooled", **vars(everyone), "leakage": leak}]
     rows = [{name: tidy(value) for name, value in row.items()} for row in rows]
     write_csv(run.folder / "report.csv", rows, REPORT_COLUMNS)
     return rows

@@ -18,14 +18,14 @@ from agecli import config as configs
 from agecli import distributed
 from agecli.ages import AgeGrid
 from agecli.backbones import load_weights
-from agecli.checkpoint import load_checkpoint, read_tensors, save_checkpoint, write_tensors
+from agecli.checkpoint import fingerprint, load_checkpoint, read_tensors, save_checkpoint, write_tensors
 from agecli.config import OPTIONS, Config, check, from_toml, replace
 from agecli.data.loading import Stream
 from agecli.data.manifest import Manifest, read_manifest
 from agecli.data.splits import Fold, leakage, make_folds
 from agecli.devices import keep_memory, one_thread, pick_device
 from agecli.errors import InputError, Interrupted, MissingError, TrainingError
-from agecli.files import read_csv, write_csv
+from agecli.files import link_whole, read_csv, write_csv
 from agecli.fitting import Learner, Step, fit
 from agecli.forest.schedules import split_temperature
 from agecli.inputs import FeatureInputs, Inputs, PixelInputs, frozen_inputs
@@ -34,7 +34,7 @@ from agecli.metrics import Prediction, measure, predictions, write_results
 from agecli.model import AgeModel, build_model, start_leaves
 from agecli.optimisation import make_optimiser
 from agecli.randomness import derive, generator
-from agecli.runs import Run, is_run, open_run, read_folds, start_run, write_report
+from agecli.runs import Run, check_backbone, is_barely_begun, is_run, open_run, read_folds, start_run, write_report
 
 log = logging.getLogger("agecli")
 HISTORY_COLUMNS = ("iteration", "loss", "nll", "entropy", "T", "tau", "lr", "train_mae", "val_mae", "images_per_second")
@@ -88,7 +88,7 @@ class Job:
             some = ", ".join(list(self.broken)[:3])
             raise InputError(
                 f"{len(self.broken)} of {len(self.manifest.samples)} pictures can't be read ({some}, …), which is more than 1 %",
-                hint="mend or remove them, or run `agecli preprocess` again",
+                hint="mend them, or take them out of the table",
             )
 
 
@@ -96,7 +96,7 @@ def train(
     data: str | Path | None = None,
     *,
     out: str | Path | None = None,
-    preset: str = "modern",
+    preset: str | None = None,
     config: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
     folds: str | None = None,
@@ -114,12 +114,18 @@ def train(
     try:
         run, manifest, parts = _open(data, out, base_config(preset, config), changes, resume)
         chosen = choose_folds(folds, len(parts))
+        if run.config.training.batch_size % distributed.ranks():
+            raise InputError(
+                f"a batch of {run.config.training.batch_size} can't be shared out evenly over {distributed.ranks()} processes",
+                hint="use a --batch-size that is a multiple of them",
+            )
         start = build_model(run.config)
         load_weights(start.backbone, run.config.backbone.name, run.config.backbone.weights)
+        check_backbone(run, fingerprint(start))
         with stop_flag() as stop:
             job = _job(run, manifest, start, target, workers, listener or Listener(), stop)
             if distributed.rank() == 0 and not is_run(run.folder):  # all that can be wrong was tried before
-                start_run(run, manifest, parts, str(target))
+                start_run(run, manifest, parts, str(target), fingerprint(start))
             distributed.wait()
             job.listener.run_started(run, manifest, [parts[number - 1] for number in chosen])
             _warn_if_warm(run.config)
@@ -149,9 +155,11 @@ def _warn_if_warm(config: Config) -> None:
         )
 
 
-def base_config(preset: str, file: str | Path | None) -> Config:
-    """A preset, with the settings of a TOML file over it."""
-    config = configs.preset(preset)
+def base_config(preset: str | None, file: str | Path | None) -> Config | None:
+    """A preset, with the settings of a TOML file over it; None if neither was asked for."""
+    if preset is None and file is None:
+        return None
+    config = configs.preset(preset or "modern")
     if file is None:
         return config
     path = Path(file)
@@ -170,12 +178,12 @@ def _named(options: Mapping[str, Any]) -> dict[str, Any]:
 def _open(
     data: str | Path | None,
     out: str | Path | None,
-    base: Config,
+    base: Config | None,
     changes: Mapping[str, Any],
     resume: bool,
 ) -> tuple[Run, Manifest, list[Fold]]:
     """The run that is asked for: a new one, or the one that is there, with the faces and folds it was started with."""
-    config = check(replace(base, changes))
+    config = replace(base or Config(), changes)
     folder = Path(out) if out else Path("runs") / f"{config.model}-{config.data.setup}"
     there = is_run(folder)
     distributed.wait()  # all ranks have looked before the first one writes
@@ -185,7 +193,7 @@ def _open(
         )
     if there:
         run = open_run(folder)
-        asked = replace(run.config, changes)
+        asked = replace(base or run.config, changes)
         different = [
             name
             for (name, old), (_, new) in zip(configs.settings(run.config), configs.settings(asked), strict=True)
@@ -198,7 +206,8 @@ def _open(
             )
         manifest = read_manifest(Path(data) if data else run.data, AgeGrid(run.config.ages.low, run.config.ages.high))
         return run, manifest, read_folds(run, manifest)
-    if folder.exists() and any(folder.iterdir()):
+    check(config)
+    if folder.exists() and not is_barely_begun(folder):
         raise InputError(f"{folder} is not empty and holds no run", hint="name another folder with --out")
     source = Path(data or "aligned")
     manifest = read_manifest(source, AgeGrid(config.ages.low, config.ages.high))
@@ -208,11 +217,6 @@ def _open(
         raise InputError(
             f"a batch of {config.training.batch_size} is larger than the training part of {smallest} faces",
             hint=f"use --batch-size {smallest} or less",
-        )
-    if config.training.batch_size % distributed.ranks():
-        raise InputError(
-            f"a batch of {config.training.batch_size} can't be shared out evenly over {distributed.ranks()} processes",
-            hint="use a --batch-size that is a multiple of them",
         )
     return Run(folder, config, source, manifest.digest), manifest, parts
 
@@ -404,18 +408,23 @@ class FoldTraining:
         """The final leaves, the last checkpoint, and what the selected model says of the test part."""
         config = self.job.config
         self.learner.check_finite()
+        self.learner.check_weights()
         if config.training.refresh_leaves:
             self.refresh_leaves()
         mae = self.validate()
         self.note_validation(mae)
-        self.save_model("last.safetensors", mae)
-        if mae is None:
-            self.save_model("best.safetensors", None)  # nothing to choose by: the last one is the best one known
         if not self.main:
             return
+        if mae is None:  # nothing to choose by: the last one is the best one known
+            self.save_model("best.safetensors", None)
+        if mae is None or mae == self.best:
+            link_whole(
+                self.folder / "best.safetensors", self.folder / "last.safetensors"
+            )  # the same file: no second copy
+        else:
+            self.save_model("last.safetensors", mae)
         self.write_history()
-        selected = "best" if config.training.select == "val" else "last"
-        model = load_checkpoint(self.folder / f"{selected}.safetensors").model.to(self.job.device)
+        model = load_checkpoint(self.job.run.checkpoint(self.fold.number)).model.to(self.job.device)
         results = self.predict(model, self.fold.test)
         metrics = measure(results)
         write_results(self.folder, results, metrics)
@@ -428,7 +437,9 @@ def train_fold(job: Job, fold: Fold) -> None:
     training = FoldTraining(job, fold)
     try:
         training.learn()
-    except TrainingError:
+        training.finish()
+    except TrainingError as error:
         training.write_history()
-        raise
-    training.finish()
+        last = training.folder / "last.safetensors"
+        kept = f"the last good checkpoint is {last}" if last.exists() else "no checkpoint had been saved yet"
+        raise TrainingError(f"{error.message}; {kept}", error.hint) from error

@@ -17,7 +17,6 @@ from torch import Tensor
 from agecli.ages import AgeGrid
 from agecli.checkpoint import load_checkpoint
 from agecli.data.manifest import read_manifest
-from agecli.evaluation import selected
 from agecli.features import compute_features
 from agecli.files import read_csv
 from agecli.runs import open_run, read_folds
@@ -37,7 +36,7 @@ def main(folder: Path) -> None:
     ages = torch.tensor([sample.age for sample in manifest.samples], dtype=torch.double)
     features: Tensor | None = None
     for fold in read_folds(run, manifest):
-        model = load_checkpoint(run.fold(fold.number) / f"{selected(run.config)}.safetensors").model
+        model = load_checkpoint(run.checkpoint(fold.number)).model
         if features is None:
             device = torch.device("cpu")
             features = compute_features(

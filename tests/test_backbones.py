@@ -54,6 +54,19 @@ def test_an_unknown_name_brings_the_nearest(name: str, says: str) -> None:
     assert says in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("name", "size", "says"),
+    [
+        ("squeezenet1_0", 0, "one linear layer"),
+        ("googlenet", 0, "one linear layer"),
+        ("vit_b_16", 64, "pictures of 64 px"),
+    ],
+)
+def test_a_network_that_does_not_fit_is_refused(name: str, size: int, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        build_backbone(name, size, 0.875)
+
+
 def test_the_wheel_carries_weights_that_know_something() -> None:
     """Matched by order, since the file has other names; the stem's filters are no random numbers."""
     assert wheel_weights("timm:tf_efficientnet_lite0") is not None

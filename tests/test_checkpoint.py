@@ -70,6 +70,21 @@ def test_a_newer_format(saved: Path) -> None:
     assert "newer agecli" in caught.value.hint
 
 
+@pytest.mark.parametrize("about", [{}, {"format": "one", "header": "{}"}, {"format": "1", "header": "{"}])
+def test_a_damaged_header(saved: Path, about: dict[str, str]) -> None:
+    save_file(load_file(saved), saved, {"kind": KIND, **about})
+    with pytest.raises(InputError, match="damaged header"):
+        load_checkpoint(saved)
+
+
+def test_loading_leaves_the_callers_random_numbers_alone(saved: Path) -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    load_checkpoint(saved)
+    assert torch.equal(torch.rand(1), expected)
+
+
 def test_no_checkpoint_at_all(saved: Path, tmp_path: Path) -> None:
     save_file({"x": torch.zeros(1)}, saved)
     with pytest.raises(InputError, match="is no agecli-checkpoint"):

@@ -150,6 +150,10 @@ def test_every_photo_gets_a_record_in_order(cli: Cli, toy: Path, tmp_path: Path,
     assert records[0]["low"] <= records[0]["age"] <= records[0]["high"]
     assert records[3]["error"] == "there is no such file"
     assert "2 photo(s) gave no age" in done.stderr
+    (tmp_path / "empty").mkdir()
+    done = cli("predict", "empty", "none*.jpg", photos[0], "--no-detect", "-m", trained)
+    errors = [json.loads(line)["error"] for line in done.stdout.splitlines()]
+    assert errors == ["it is a folder without pictures", "there is no such file", None]
 
 
 def test_formats_and_files(cli: Cli, toy: Path, tmp_path: Path, trained: Path) -> None:
@@ -177,6 +181,26 @@ def test_names_from_globs_lists_and_stdin(cli: Cli, toy: Path, tmp_path: Path, t
     assert [json.loads(record)["source"] for record in records] == [str(odd), str(photo)]
 
 
+def test_file_names_need_not_be_utf8(toy: Path, tmp_path: Path, trained: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/caf\xe9.jpg"
+    Path(os.fsdecode(name)).write_bytes(next((toy / "images").iterdir()).read_bytes())
+    command: list[str | bytes] = [sys.executable, "-m", "agecli", "predict", name, "--no-detect", "-m", str(trained)]
+    for form in ("csv", "table", "jsonl"):
+        environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+        done = subprocess.run([*command, "--format", form], capture_output=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        assert form == "jsonl" or name in done.stdout
+
+
+def test_a_path_that_can_not_be_written_is_named(toy: Path, tmp_path: Path, trained: Path) -> None:
+    (tmp_path / "file").touch()
+    photo = next((toy / "images").iterdir())
+    done = invoke("predict", photo, "--no-detect", "-m", trained, "-o", tmp_path / "file/x.csv")
+    assert done.exit_code == 2
+    assert "file" in done.stderr
+    assert done.stderr.startswith("error: ")
+
+
 def test_a_reader_that_has_seen_enough_is_no_error(toy: Path, trained: Path) -> None:
     command = f"{sys.executable} -m agecli predict {toy}/images --no-detect -m {trained} --batch-size 1 | head -1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
@@ -191,9 +215,12 @@ def test_a_reader_that_has_seen_enough_is_no_error(toy: Path, trained: Path) -> 
         (("predict", "x.jpg", "--no-detect"), 3, "no bundled model"),
         (("predict", "x.jpg", "-m", "gone.safetensors", "--no-detect"), 3, "there is no checkpoint gone.safetensors"),
         (("predict", "x.jpg", "-m", "gone.safetensors"), 2, "--no-detect"),
-        (("predict", "x.jpg", "--readout", "best"), 2, "mean, median, mode"),
+        (("predict", "x.jpg", "--no-detect", "-m", ".", "--readout", "best"), 2, "mean, median, mode"),
+        (("predict", "x.jpg", "--no-detect", "-m", "."), 2, "fold-1/best.safetensors"),
+        (("evaluate", "pyproject.toml", "--data", "."), 2, "not a whole safetensors file"),
+        (("toy", "."), 2, "not empty"),
         (("evaluate",), 3, "no bundled model"),
-        (("evaluate", "gone"), 2, "--data DIR"),
+        (("evaluate", "gone"), 3, "there is no run or checkpoint gone"),
         (("evaluate", "."), 3, "is no run folder"),
     ],
 )

@@ -46,6 +46,9 @@ def test_text_is_read_as_the_type_of_the_setting() -> None:
         ("forest.trees", "many", "a whole number"),
         ("forest.trees", 2.5, "a whole number"),
         ("training.lr", "nan", "a number"),
+        ("training.save_every", "inf", "a number"),
+        ("training.lr", [0.1], "a number"),
+        ("model", ["drf"], "drf, dldlf"),
         ("backbone.freeze", "maybe", "true or false"),
         ("model", "cnn", "drf, dldlf"),
     ],
@@ -70,6 +73,8 @@ def test_a_wrong_setting_is_an_error_that_helps(name: str, value: object, says: 
         ({"training.lr": 0}, "training.lr"),
         ({"training.batch_size": 0}, "training.batch_size"),
         ({"ages.high": 0}, "age grid"),
+        ({"data.size": -5}, "data.size"),
+        ({"training.momentum": -1}, "training.momentum"),
         ({"data.val_share": 0}, "training.select=last"),
     ],
 )

@@ -12,6 +12,7 @@ from PIL import Image
 from agecli.ages import AgeGrid
 from agecli.config import Config, replace
 from agecli.data.manifest import read_manifest
+from agecli.errors import InputError
 from agecli.features import compute_features
 from agecli.model import build_model
 
@@ -41,6 +42,13 @@ def test_features_are_computed_once(data: Path, monkeypatch: pytest.MonkeyPatch)
     assert (ran, ran_again) == (120, 0)
     assert torch.equal(first, again)
     assert torch.isfinite(first).all()
+
+
+def test_a_cache_that_can_not_be_used_is_named(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache/features.sqlite").write_text("this is no database, but it is long enough to be looked at" * 9)
+    with pytest.raises(InputError, match=r"features\.sqlite can't be used"):
+        count(data, monkeypatch)
 
 
 def test_another_picture_crop_or_weight_is_computed_anew(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

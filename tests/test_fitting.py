@@ -139,6 +139,20 @@ def test_warm_up_then_cosine() -> None:
     assert all(a >= b for a, b in pairwise(rates[19:]))
 
 
+def test_a_short_run_warms_up_in_a_tenth_of_it() -> None:
+    training = replace(Config(), {"training.iterations": 60}).training
+    assert max(learning_rate(i, training) for i in range(60)) > 0.9 * training.lr
+
+
+def test_weights_that_are_no_numbers_are_not_saved() -> None:
+    features, y = blobs([10.0, 50.0], 1.0)
+    learner = learner_for(replace(Config(), BASE), features, y)
+    with torch.no_grad():
+        next(learner.network.parameters()).fill_(torch.inf)
+    with pytest.raises(TrainingError, match="weights after iteration 0"):
+        learner.state()
+
+
 def test_weight_decay_leaves_biases_alone() -> None:
     optimiser = make_optimiser([(nn.Linear(3, 2), 0.5)], Config().training)
     assert [

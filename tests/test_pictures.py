@@ -23,7 +23,7 @@ def test_every_kind_becomes_rgb(tmp_path: Path, mode: str, suffix: str) -> None:
     assert face_pixels(path, SPEC).shape == (3, 64, 64)
 
 
-@pytest.mark.parametrize("size", [(50, 70), (400, 90), (81, 80), (64, 64), (1, 1)])
+@pytest.mark.parametrize("size", [(50, 70), (400, 90), (81, 80), (64, 64), (1, 1), (1, 200_000)])
 def test_any_size_is_cut_to_the_middle(tmp_path: Path, size: tuple[int, int]) -> None:
     Image.new("RGB", size, "white").save(tmp_path / "x.png")
     pixels = face_pixels(tmp_path / "x.png", SPEC)

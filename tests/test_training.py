@@ -11,14 +11,25 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import agecli
+from agecli.errors import InputError
 from agecli.files import read_csv
 from tests.conftest import Cli
 
 SMALL = ("--backbone", "timm:test_efficientnet", "--weights", "none", "--set", "data.size=64", "--batch-size", "16")
 FROZEN = (*SMALL, "--freeze")
+TINY: dict[str, Any] = {
+    "backbone": "timm:test_efficientnet",
+    "weights": "none",
+    "freeze": True,
+    "iterations": 30,
+    "batch_size": 16,
+    "settings": {"data.size": 64},
+}
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -67,7 +78,7 @@ def test_a_run_leaves_all_that_is_promised(cli: Cli, toy: Path, tmp_path: Path) 
     assert all(0 <= float(row["low"]) <= float(row["high"]) <= 120 for row in predictions)
     mae = sum(abs(float(row["predicted"]) - float(row["age"])) for row in predictions) / 24
     assert float(rows(run / "fold-1/metrics.csv")[0]["mae"]) == pytest.approx(mae, abs=1e-3)
-    assert [row["fold"] for row in rows(run / "report.csv")] == ["1", "mean", "std"]
+    assert [row["fold"] for row in rows(run / "report.csv")] == ["1", "mean", "std", "pooled"]
     assert '"mae"' in done.stdout
 
 
@@ -85,8 +96,8 @@ def test_evaluating_a_run_gives_the_same_numbers_again(cli: Cli, toy: Path, tmp_
     assert done.returncode == 0, done.stderr
     assert (fold / "predictions.csv").read_bytes() == before
     table = list(csv.DictReader(done.stdout.splitlines()))
-    assert [row["model"] for row in table] == ["fold-2", "fold-3"]
-    assert [row["leakage"] for row in table] == ["0", "0"]
+    assert [row["model"] for row in table] == ["fold-2", "fold-3", "pooled"]
+    assert [row["leakage"] for row in table] == ["0", "0", ""]
     done = cli("evaluate", fold / "best.safetensors", "--data", toy, "--out", "e", "-o", "e.csv")
     assert done.returncode == 0, done.stderr
     assert len(rows(tmp_path / "e/predictions.csv")) == 120
@@ -165,7 +176,7 @@ def test_a_finished_fold_is_not_run_again(cli: Cli, toy: Path, tmp_path: Path) -
     done = cli("train", "--out", "a", "--resume", "--folds", "1,2")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "a/fold-1/best.safetensors").stat().st_mtime_ns == before
-    assert [row["fold"] for row in rows(tmp_path / "a/report.csv")] == ["1", "2", "mean", "std"]
+    assert [row["fold"] for row in rows(tmp_path / "a/report.csv")] == ["1", "2", "mean", "std", "pooled"]
 
 
 def test_a_run_is_not_overwritten_nor_resumed_with_other_settings_or_faces(cli: Cli, toy: Path, tmp_path: Path) -> None:
@@ -182,6 +193,48 @@ def test_a_run_is_not_overwritten_nor_resumed_with_other_settings_or_faces(cli: 
     changed = cli("train", "--out", "a", "--resume")
     assert changed.returncode == 2
     assert "not those that a was started with" in changed.stderr
+
+
+def test_what_a_kill_left_of_the_first_writes_is_no_run(toy: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/splits.csv").write_text("fold,part,path\n")
+    (tmp_path / "run/.config.toml.x.part").touch()
+    report = agecli.train(toy, out=tmp_path / "run", **TINY)
+    assert report.rows[0]["images"] == 24
+
+
+def test_a_resumed_run_is_told_apart_from_another_preset_or_other_weights(toy: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    agecli.train(toy, out=run, **TINY)
+    with pytest.raises(InputError, match=r"training\.optimiser"):
+        agecli.train(toy, out=run, resume=True, preset="paper")
+    about = (run / "environment.json").read_text()
+    (run / "environment.json").write_text(about.replace('"backbone_sha256": "', '"backbone_sha256": "0'))
+    with pytest.raises(InputError, match="not the weights"):
+        agecli.train(out=run, resume=True)
+
+
+def test_the_pooled_row_is_the_error_over_all_predictions(toy: Path, tmp_path: Path) -> None:
+    shutil.copytree(toy, tmp_path / "data")
+    table = (tmp_path / "data/labels.csv").read_text().splitlines()
+    (tmp_path / "data/labels.csv").write_text("\n".join(table[:32]) + "\n")  # the last of six subjects has one face
+    report = agecli.train(tmp_path / "data", out=tmp_path / "run", setup="lopo", **TINY)
+    faces = [row for fold in (tmp_path / "run").glob("fold-*") for row in read_csv(fold / "predictions.csv")]
+    mae = sum(abs(float(row["predicted"]) - float(row["age"])) for row in faces) / 31
+    assert report.rows[-1]["fold"] == "pooled"
+    assert report.rows[-1]["mae"] == pytest.approx(mae, abs=1e-3)
+    assert report.rows[-3]["mae"] != pytest.approx(mae, abs=1e-3)
+
+
+def test_evaluating_on_faces_that_were_trained_on_is_said(cli: Cli, toy: Path, tmp_path: Path) -> None:
+    agecli.train(toy, out=tmp_path / "a", **TINY)
+    done = cli("evaluate", "a", "--setup", "II", "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    table = list(csv.DictReader(done.stdout.splitlines()))
+    assert [row["model"] for row in table] == [*(f"fold-1/II-{n}" for n in range(1, 6)), "pooled"]
+    assert all(float(row["leakage"]) > 0.9 for row in table[:5])
+    assert "trained on some of these faces" in done.stderr
+    assert (tmp_path / f"a/evaluation-{toy.name}/fold-1/II-3/metrics.csv").exists()
 
 
 @pytest.mark.parametrize("inputs", [FROZEN, SMALL], ids=["frozen", "pixels"])
@@ -213,8 +266,10 @@ def test_a_loss_that_explodes_keeps_the_last_good_checkpoint(cli: Cli, toy: Path
         "training.save_every=0",
     )
     done = cli("train", "--data", toy, *SMALL, "--iterations", 60, "--out", "a", *explode)
-    assert done.returncode == 1
-    assert "error: the loss at iteration" in done.stderr
+    assert done.returncode == 2
+    assert "error: the " in done.stderr
+    assert "not" in done.stderr
+    assert "last good checkpoint is a/fold-1/last.safetensors" in done.stderr
     assert "--lr" in done.stderr
     assert (tmp_path / "a/fold-1/last.safetensors").exists()
 

@@ -43,17 +43,18 @@ def read_manifest(folder: Path, grid: AgeGrid) -> Manifest:
     """The labelled faces of a folder that has a manifest.csv or a labels.csv."""
     if not folder.exists():
         raise MissingError(
-            f"there is no data folder {folder}", hint="make one with `agecli preprocess`, or name it with --data DIR"
+            f"there is no data folder {folder}",
+            hint="name one with --data DIR; `agecli toy DIR` draws one to try things on",
         )
     file = next((folder / name for name in NAMES if (folder / name).is_file()), None)
     if file is None:
         raise MissingError(
             f"{folder} has neither {' nor '.join(NAMES)}",
-            hint="a data folder has a table with the columns path and age; `agecli preprocess` makes one",
+            hint="a data folder has such a table, with the columns path and age",
         )
     rows = read_csv(file)
     if not rows:
-        raise InputError(f"{file} lists no faces", hint="did preprocessing find any? See failures.csv beside it")
+        raise InputError(f"{file} lists no faces", hint="it needs a row for each face, under the columns path and age")
     missing = {"path", "age"} - set(rows[0])
     if missing:
         raise InputError(
@@ -82,7 +83,7 @@ def _sample(row: dict[str, str], where: str, grid: AgeGrid) -> Sample | None:
     if age not in grid:
         raise InputError(
             f"{where}: age {row['age']} is outside the age grid, {grid.low} to {grid.high}",
-            hint="mend the label, or widen the grid with --set ages.low=… or --set ages.high=…",
+            hint="mend the label, or train with a wider grid: --set ages.low=… or --set ages.high=…",
         )
     return Sample(row["path"], age, *(row.get(key, "") for key in ("subject", "sex", "race", "split")))
 

@@ -27,7 +27,7 @@ def make_folds(samples: Sequence[Sample], config: DataConfig, seed: int) -> list
     """The folds of a setup, a function of the samples and the seed alone."""
     folds = []
     for number, (train, test) in enumerate(_pairs(samples, config, seed), 1):
-        val = _hold_out(samples, train, config, seed, number)
+        val = _hold_out(samples, train, config, seed, number) if train else ()
         rest = tuple(sorted(set(train) - set(val)))
         for part, name in ((rest, "training"), (test, "test")):
             if not part:
@@ -40,11 +40,14 @@ def make_folds(samples: Sequence[Sample], config: DataConfig, seed: int) -> list
 
 
 def leakage(samples: Sequence[Sample], fold: Fold) -> float | None:
-    """The share of test faces whose subject was also seen in training or validation; None if subjects are not known."""
-    seen = {samples[i].subject for i in (*fold.train, *fold.val)}
-    if not all(samples[i].subject for i in (*fold.train, *fold.val, *fold.test)):
+    """The share of test faces that were seen in training or validation, or whose subject was; None if that is not known."""
+    seen = {*fold.train, *fold.val}
+    people = {samples[i].subject for i in seen}
+    if not all(samples[i].subject for i in (*seen, *fold.test)) and not seen & set(fold.test):
         return None
-    return sum(samples[i].subject in seen for i in fold.test) / len(fold.test)
+    return sum(i in seen or (samples[i].subject != "" and samples[i].subject in people) for i in fold.test) / len(
+        fold.test
+    )
 
 
 Pair = tuple[Sequence[int], Sequence[int]]  # the training and the test part

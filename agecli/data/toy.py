@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
+from agecli.errors import InputError
 from agecli.files import write_csv
 from agecli.randomness import generator
 
@@ -22,6 +23,8 @@ Colour = tuple[int, int, int]
 
 def draw_faces(folder: Path, count: int, seed: int = 0) -> None:
     """`count` faces with a labels.csv beside them."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is there already and not empty", hint="name a new folder for the drawn faces")
     (folder / "images").mkdir(parents=True, exist_ok=True)
     rows = []
     for number in range(count):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agecli.config import DataConfig, Setup
 from agecli.data.manifest import Sample
-from agecli.data.splits import leakage, make_folds
+from agecli.data.splits import Fold, leakage, make_folds
 from agecli.errors import InputError
 
 
@@ -85,6 +85,18 @@ def test_one_subject_or_none_is_an_error(setup: Setup) -> None:
 def test_one_subject_leaves_nobody_to_hold_out() -> None:
     with pytest.raises(InputError, match="one subject, '00'"):
         make_folds(people(1), DataConfig(), 0)
+
+
+@pytest.mark.parametrize("config", [DataConfig(setup="column"), DataConfig(train_share=0.001)])
+def test_a_part_without_faces_is_an_error(config: DataConfig) -> None:
+    samples = [dataclasses.replace(sample, split="test") for sample in people()]
+    with pytest.raises(InputError, match="no face for the training part"):
+        make_folds(samples, config, 0)
+
+
+def test_a_face_that_was_trained_on_counts_as_seen() -> None:
+    samples = [Sample(f"{i}.jpg", 20.0) for i in range(10)]
+    assert leakage(samples, Fold(1, (0, 1, 2), (), (2, 3, 4, 5))) == 0.25
 
 
 def test_leakage_is_not_known_without_subjects() -> None:
