@@ -1,6 +1,6 @@
 """agecli: the age of a face, by Deep Differentiable Random Forests.
 
-The verbs of the command line as Python functions: `agecli.train(...)`, `agecli.evaluate(...)`, `agecli.predict(...)`.
+The verbs of the command line as Python functions: `agecli.preprocess(...)`, `agecli.train(...)`, …
 They are loaded when they are first used, so that `import agecli` stays quick.
 """
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agecli.evaluation import evaluate as evaluate
     from agecli.prediction import predict as predict
+    from agecli.preprocessing import preprocess as preprocess
     from agecli.training import train as train
 
 # Two OpenMP threads that spin while they wait are up to ten times slower than one on a busy machine. Read by the
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "evaluate", "predict", "train"]
+__all__ = ["__version__", "evaluate", "predict", "preprocess", "train"]
 
-_VERBS = {"train": "training", "evaluate": "evaluation", "predict": "prediction"}
+_VERBS = {"preprocess": "preprocessing", "train": "training", "evaluate": "evaluation", "predict": "prediction"}
 
 
 def __getattr__(name: str) -> Any:

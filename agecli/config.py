@@ -61,6 +61,15 @@ class BackboneConfig:
 
 
 @dataclass(frozen=True)
+class AlignmentConfig:
+    """Of the faces it was trained on, as `preprocess` wrote it down; 0 if that is not known."""
+
+    size: int = 0
+    eye_distance: float = 0.0
+    eye_height: float = 0.0
+
+
+@dataclass(frozen=True)
 class DataConfig:
     setup: Setup = "random"
     train_share: float = 0.8  # of the images, in `random` and `II`
@@ -99,6 +108,7 @@ class Config:
     ages: AgesConfig = field(default_factory=AgesConfig)
     forest: ForestConfig = field(default_factory=ForestConfig)
     backbone: BackboneConfig = field(default_factory=BackboneConfig)
+    alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
     data: DataConfig = field(default_factory=DataConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
 

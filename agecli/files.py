@@ -13,8 +13,11 @@ from typing import Any
 
 
 @contextmanager
-def write_whole(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not."""
+def write_whole(path: Path, sync: bool = True) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not.
+
+    `sync` makes it survive a power cut; without it, only a kill. For thousands of small files it is slow.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
@@ -22,8 +25,9 @@ def write_whole(path: Path) -> Iterator[Path]:
     part = Path(name)
     try:
         yield part
-        with part.open("rb") as file:
-            os.fsync(file.fileno())  # a power cut must not leave an empty file under the final name
+        if sync:
+            with part.open("rb") as file:
+                os.fsync(file.fileno())  # a power cut must not leave an empty file under the final name
         umask = os.umask(0)
         os.umask(umask)
         part.chmod(0o666 & ~umask)  # mkstemp makes private files; results are ordinary ones

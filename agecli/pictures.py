@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 Pixels = NDArray[np.uint8]
+MOST_PIXELS = 100_000_000  # a larger one takes more than a gigabyte to open
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif"})
 
 
@@ -34,23 +37,43 @@ class UnreadableError(Exception):
 
 
 def read_picture(path: Path) -> Image.Image:
-    """The picture upright and in RGB."""
+    """The picture upright and in RGB: the first frame, 8 bits deep, on white where it is transparent."""
     try:
-        with Image.open(path) as image:
-            image.load()
-            return ImageOps.exif_transpose(image).convert("RGB")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd metadata, and of large pictures: our own limit is below
+            with Image.open(path) as image:
+                if image.width * image.height > MOST_PIXELS:
+                    raise UnreadableError(f"it is too large, {image.width} x {image.height} pixels: shrink it first")
+                image.load()
+                return _to_rgb(ImageOps.exif_transpose(image))
+    except UnreadableError:
+        raise
     except FileNotFoundError:
         raise UnreadableError("there is no such file") from None
     except IsADirectoryError:
         raise UnreadableError("it is a folder without pictures") from None
     except PermissionError:
         raise UnreadableError("it may not be read: permission denied") from None
-    except Image.DecompressionBombError:
-        raise UnreadableError("it is too large to be opened safely") from None
     except UnidentifiedImageError:
         raise UnreadableError("it is not a picture, or of a kind that can't be read") from None
+    except Image.DecompressionBombError:
+        raise UnreadableError("it is too large: shrink it first") from None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise UnreadableError("it is a link that leads to itself") from None
+        raise UnreadableError(f"it is damaged: {error}") from error
     except Exception as error:  # a damaged file can raise almost anything inside its decoder
         raise UnreadableError(f"it is damaged: {error}") from error
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):  # 16 bits, or 16 bits kept in 32: Pillow would cut them off at 255
+        deep = np.asarray(image, dtype=np.float64)
+        return Image.fromarray((deep / (257 if deep.max() > 255 else 1)).clip(0, 255).astype(np.uint8)).convert("RGB")
+    if "A" in image.mode or "transparency" in image.info:
+        clear = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear).convert("RGB")
+    return image.convert("RGB")
 
 
 def resize(image: Image.Image, spec: PictureSpec) -> Image.Image:

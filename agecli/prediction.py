@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
+from PIL import Image
 
 from agecli import ages
 from agecli.ages import COVERAGE, READOUTS, Readout
 from agecli.checkpoint import load_checkpoint
+from agecli.config import Config
 from agecli.devices import keep_memory, pick_device, to_device
 from agecli.errors import InputError, MissingError
+from agecli.faces.align import Alignment, Photo, align
+from agecli.faces.detect import find_faces
 from agecli.listing import expand
 from agecli.model import AgeModel
 from agecli.pictures import PictureSpec, Pixels, UnreadableError, centre_crop, read_picture, resize, to_pixels
 
+log = logging.getLogger("agecli")
 SCHEMA = 1
 RECORD_COLUMNS = (
     "schema",
@@ -73,6 +80,8 @@ def predict(
     *,
     model: str | Path | None = None,
     no_detect: bool = False,
+    detector: str = "auto",
+    largest: bool = False,
     readout: str | None = None,
     device: str = "auto",
     batch_size: int = 32,
@@ -83,44 +92,91 @@ def predict(
         raise MissingError(
             "there is no bundled model yet", hint="name a checkpoint with --model runs/NAME/fold-1/best.safetensors"
         )
-    if not no_detect:
-        raise InputError(
-            "this version can't find faces in photos yet", hint="crop the photos to the face and add --no-detect"
-        )
     if readout is not None and readout not in READOUTS:
         raise InputError(f"unknown readout `{readout}`", hint=f"there are: {', '.join(READOUTS)}")
     if batch_size < 1:
         raise InputError(f"a batch of {batch_size} photos holds none", hint="use --batch-size 1 or more")
     target = pick_device(device)
     keep_memory()
-    network = load_checkpoint(Path(model)).model.to(target)
+    checkpoint = load_checkpoint(Path(model))
+    network = checkpoint.model.to(target)
+    crops = partial(_whole_picture, spec=network.picture)
+    if not no_detect:
+        alignment = _alignment(checkpoint.config, model)
+        crops = partial(_faces, spec=network.picture, alignment=alignment, detector=detector, largest=largest)
     names = expand([str(photos)] if isinstance(photos, (str, Path)) else [str(photo) for photo in photos], null)
     chosen = cast(Readout, readout) if readout else network.forest.readout
-    return _records(names, network, chosen, target, batch_size)
+    return _records(names, crops, network, chosen, target, batch_size)
+
+
+def _alignment(config: Config, model: str | Path) -> Alignment:
+    """How faces must be cut for a model: as those that it was trained on."""
+    known = config.alignment
+    if known.size:
+        return Alignment(known.size, known.eye_distance, known.eye_height)
+    log.warning("%s was not trained on faces from `agecli preprocess`: the default alignment may not suit it", model)
+    return Alignment()
 
 
 def _records(
-    names: Iterator[str], model: AgeModel, readout: Readout, device: torch.device, batch_size: int
+    names: Iterator[str],
+    crops: Callable[[str], list[Crop] | Record],
+    model: AgeModel,
+    readout: Readout,
+    device: torch.device,
+    batch_size: int,
 ) -> Iterator[Record]:
+    """Photos are taken until their faces fill a batch; the records come in the photos' order."""
+    waiting: list[Crop | Record] = []
     while some := list(islice(names, batch_size)):
-        found = [_whole_picture(name, model.picture) for name in some]
-        said = iter(_ask(model, [item for item in found if isinstance(item, Crop)], readout, device))
-        for item in found:
+        for name in some:
+            found = crops(name)
+            waiting += [found] if isinstance(found, Record) else found
+        faces = [item for item in waiting if isinstance(item, Crop)]
+        said = iter(
+            [
+                record
+                for start in range(0, len(faces), batch_size)
+                for record in _ask(model, faces[start : start + batch_size], readout, device)
+            ]
+        )
+        for item in waiting:
             yield next(said) if isinstance(item, Crop) else item
+        waiting = []
 
 
-def _whole_picture(name: str, spec: PictureSpec) -> Crop | Record:
+def _whole_picture(name: str, spec: PictureSpec) -> list[Crop] | Record:
     """The whole picture as one face: it was cropped before."""
     try:
         image = read_picture(Path(name))
     except UnreadableError as error:
         return Record(name, status="unreadable", error=str(error))
-    return Crop(name, 0, (0, 0, image.width, image.height), None, to_pixels(centre_crop(resize(image, spec), spec)))
+    return [Crop(name, 0, (0, 0, image.width, image.height), None, _cut(image, spec))]
+
+
+def _faces(name: str, spec: PictureSpec, alignment: Alignment, detector: str, largest: bool) -> list[Crop] | Record:
+    """Every face of a photo, aligned as the model knows faces."""
+    try:
+        image = read_picture(Path(name))
+    except UnreadableError as error:
+        return Record(name, status="unreadable", error=str(error))
+    photo: Photo = np.asarray(image)
+    faces = [face for face in find_faces(photo, detector) if face.left_eye != face.right_eye]
+    if not faces:
+        return Record(name, status="no_face", error="no face was found")
+    crops = []
+    for number, face in enumerate(faces[:1] if largest else faces):
+        crop = Image.fromarray(align(photo, face.left_eye, face.right_eye, alignment))
+        x, y, w, h = (round(value) for value in face.box)
+        crops.append(Crop(name, number, (x, y, w, h), face.score, _cut(crop, spec)))
+    return crops
+
+
+def _cut(image: Image.Image, spec: PictureSpec) -> Pixels:
+    return to_pixels(centre_crop(resize(image, spec), spec))
 
 
 def _ask(model: AgeModel, crops: Sequence[Crop], readout: Readout, device: torch.device) -> list[Record]:
-    if not crops:
-        return []
     pixels = torch.from_numpy(np.stack([crop.pixels for crop in crops]))
     with torch.inference_mode():
         pmf = model(to_device(pixels, device)).cpu().double()

@@ -25,6 +25,7 @@ from agecli.data.manifest import Manifest, read_manifest
 from agecli.data.splits import Fold, leakage, make_folds
 from agecli.devices import keep_memory, one_thread, pick_device
 from agecli.errors import InputError, Interrupted, MissingError, TrainingError
+from agecli.faces.align import Alignment
 from agecli.files import link_whole, read_csv, write_csv
 from agecli.fitting import Learner, Step, fit
 from agecli.forest.schedules import split_temperature
@@ -210,6 +211,8 @@ def _open(
     if folder.exists() and not is_barely_begun(folder):
         raise InputError(f"{folder} is not empty and holds no run", hint="name another folder with --out")
     source = Path(data or "aligned")
+    if alignment := Alignment.read(source):
+        config = replace(config, {f"alignment.{name}": value for name, value in vars(alignment).items()})
     manifest = read_manifest(source, AgeGrid(config.ages.low, config.ages.high))
     parts = make_folds(manifest.samples, config.data, config.training.seed)
     smallest = min(len(fold.train) for fold in parts)

@@ -214,7 +214,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(toy: Path, trained: Path) -> 
     [
         (("predict", "x.jpg", "--no-detect"), 3, "no bundled model"),
         (("predict", "x.jpg", "-m", "gone.safetensors", "--no-detect"), 3, "there is no checkpoint gone.safetensors"),
-        (("predict", "x.jpg", "-m", "gone.safetensors"), 2, "--no-detect"),
+        (("predict", "x.jpg", "-m", "gone.safetensors"), 3, "there is no checkpoint gone.safetensors"),
         (("predict", "x.jpg", "--no-detect", "-m", ".", "--readout", "best"), 2, "mean, median, mode"),
         (("predict", "x.jpg", "--no-detect", "-m", "."), 2, "fold-1/best.safetensors"),
         (("evaluate", "pyproject.toml", "--data", "."), 2, "not a whole safetensors file"),

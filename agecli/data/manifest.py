@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agecli.ages import AgeGrid
+from agecli.data.sources import ALIASES
 from agecli.errors import InputError, MissingError
 from agecli.files import read_csv
 
 NAMES = ("manifest.csv", "labels.csv")  # ours, and what a folder from elsewhere may bring
-ALIASES = {"identity": "subject", "gender": "sex"}
 
 
 @dataclass(frozen=True)

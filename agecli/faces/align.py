@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib
 
 Point = tuple[float, float]  # x, y in pixels; the centre of the first pixel is 0, 0
 Photo = NDArray[np.uint8]  # (H, W, 3), RGB
@@ -18,8 +25,17 @@ class Alignment:
     """Where the eyes lie in a crop. The defaults leave room for the forehead and the chin: age shows there."""
 
     size: int = 256  # pixels, both sides
-    eye_distance: float = 0.36  # between the eyes, as a share of the side
-    eye_height: float = 0.42  # of the eye line below the top, as a share of the side
+    eye_distance: float = 0.30  # between the eyes, as a share of the side
+    eye_height: float = 0.41  # of the eye line below the top, as a share of the side
+
+    def to_toml(self) -> str:
+        return "".join(f"{field.name} = {getattr(self, field.name)}\n" for field in fields(self))
+
+    @staticmethod
+    def read(folder: Path) -> Alignment | None:
+        """How the faces of a folder were aligned, if `preprocess` made it."""
+        path = folder / "alignment.toml"
+        return Alignment(**tomllib.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
 
     @property
     def eyes(self) -> tuple[Point, Point]:
