@@ -161,7 +161,7 @@ def _faces(name: str, spec: PictureSpec, alignment: Alignment, detector: str, la
     except UnreadableError as error:
         return Record(name, status="unreadable", error=str(error))
     photo: Photo = np.asarray(image)
-    faces = [face for face in find_faces(photo, detector) if face.left_eye != face.right_eye]
+    faces = [face for face in find_faces(photo, detector, close=not largest) if face.left_eye != face.right_eye]
     if not faces:
         return Record(name, status="no_face", error="no face was found")
     crops = []

@@ -219,7 +219,7 @@ def _look(work: Work, task: Task, keep_photo: bool = False) -> Result:
 def _faces(work: Work, photo: Photo) -> list[dict[str, Any]]:
     if not work.detect:
         return [{**dict.fromkeys(EYES, ""), "detector": "", "score": ""}]
-    found = find_faces(photo, work.detector)
+    found = find_faces(photo, work.detector, close=work.all_faces)
     if found and not work.all_faces:
         found = [main_face(found, photo)]
     return [_row(face) for face in found if face.left_eye != face.right_eye]

@@ -36,9 +36,10 @@ class Face:
         return self.box[2] * self.box[3]
 
 
-Detect = Callable[[Photo], list[Face]]
+Detect = Callable[..., list[Face]]  # of a photo; YuNet also takes the side to shrink it to
 
-YUNET_SIDE = 320  # pixels of the photo's long side: more miss large faces in old scans, and cost time
+YUNET_SIDE = 256  # pixels of the photo's long side: enough for the face that a photo is of
+YUNET_CLOSE = 640  # enough for the small faces of a group
 YUNET_SCORE = 0.5  # its usual 0.9 loses a third of the children in FG-NET
 # dlib's landmarks were trained in boxes of another kind: with s = sqrt(w * h) of YuNet's box, a square of this side
 # around a centre this much lower. Fitted on FG-NET, checked on All-Age-Faces (docs/detectors.md).
@@ -47,12 +48,15 @@ SQUARE_SIDE, SQUARE_DOWN = 0.894, 0.080
 PUPIL_UP = 0.038
 
 
-def find_faces(photo: Photo, detector: str = "auto") -> list[Face]:
-    """Every face, the largest first. If nothing is found, `auto` looks again in other ways."""
+def find_faces(photo: Photo, detector: str = "auto", close: bool = False) -> list[Face]:
+    """The faces, the largest first; looking closely, also the small ones. Where nothing is found, `auto` tries other ways."""
     name = best_installed() if detector == "auto" else detector
     if name not in DETECTORS:
         raise InputError(f"unknown detector `{detector}`", hint=f"there are: auto, {', '.join(DETECTORS)}")
-    faces = DETECTORS[name](photo)
+    look = DETECTORS[name]
+    if close and name.startswith("yunet") and max(photo.shape[:2]) > YUNET_SIDE:
+        look = partial(look, side=min(YUNET_CLOSE, max(photo.shape[:2])))
+    faces = look(photo)
     if not faces and detector == "auto":
         faces = next((found for found in _rescues(photo, name) if found), [])
     return sorted(faces, key=lambda face: -face.size)
@@ -82,7 +86,7 @@ def best_installed() -> str:
 
 def _yunet(photo: Photo, side: int = YUNET_SIDE) -> list[Face]:
     scale = side / max(photo.shape[:2])
-    way = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    way = cv2.INTER_AREA if scale < 0.5 else cv2.INTER_LINEAR  # areas take longer, and matter when much is lost
     small = cv2.resize(
         photo, (max(1, round(photo.shape[1] * scale)), max(1, round(photo.shape[0] * scale))), interpolation=way
     )
@@ -228,14 +232,12 @@ def _file(package: str, name: str) -> Path:
 
 def _rescues(photo: Photo, name: str) -> Iterator[list[Face]]:
     """Other ways to look, the likeliest first: with room around a tight crop, closer, in a mirror, by other detectors."""
-    looks: list[Callable[[Photo], list[Face]]] = [DETECTORS[name]]
+    looks: list[Detect] = [DETECTORS[name]]
     if name.startswith("yunet"):
-        again = {"yunet": _yunet, "yunet-dlib": _yunet_dlib}[name]
-        looks += [partial(again, side=640), partial(again, side=1280)]
+        looks += [partial(DETECTORS[name], side=YUNET_CLOSE), partial(DETECTORS[name], side=2 * YUNET_CLOSE)]
     for look in looks:
+        yield look(photo)
         yield _padded(photo, look)
-        if look is not looks[0]:
-            yield look(photo)
     yield _mirrored(photo, looks[0])
     if name != "haar":
         if best_installed() != "yunet":
