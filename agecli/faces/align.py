@@ -18,6 +18,7 @@ else:  # pragma: no cover
 
 Point = tuple[float, float]  # x, y in pixels; the centre of the first pixel is 0, 0
 Photo = NDArray[np.uint8]  # (H, W, 3), RGB
+GREY = (128, 128, 128)
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def similarity(left_eye: Point, right_eye: Point, alignment: Alignment) -> NDArr
 
 
 def align(photo: Photo, left_eye: Point, right_eye: Point, alignment: Alignment) -> Photo:
-    """The crop. What lies outside of the photo repeats its edge, which invents no shape and no colour.
+    """The crop. What lies outside of the photo is grey: repeating its edge would draw long foreheads on tight photos.
 
     A large face is first shrunk by averaging areas, then turned: sampling it directly would skip most of its pixels and
     make noise of its skin. Bilinear sampling for the turn cannot ring.
@@ -67,7 +68,7 @@ def align(photo: Photo, left_eye: Point, right_eye: Point, alignment: Alignment)
     if scale < 1:
         photo, matrix = _shrink(*_cut(photo, matrix, alignment.size), scale)
     side = (alignment.size, alignment.size)
-    crop = cv2.warpAffine(photo, matrix, side, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    crop = cv2.warpAffine(photo, matrix, side, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_CONSTANT, borderValue=GREY)
     return np.asarray(crop, dtype=np.uint8)
 
 

@@ -75,9 +75,13 @@ def test_no_ringing_at_an_edge() -> None:
         assert crop.max() <= 200
 
 
-def test_what_lies_outside_repeats_the_edge() -> None:
-    crop = align(np.full((40, 40, 3), 77, np.uint8), (2, 2), (38, 2), Alignment())
-    assert (crop == 77).all()
+@pytest.mark.parametrize("scale", [1, 20])
+def test_what_lies_outside_is_grey(scale: int) -> None:
+    photo = np.full((40 * scale, 40 * scale, 3), 77, np.uint8)
+    crop = align(photo, (2 * scale, 2 * scale), (38 * scale, 2 * scale), Alignment(size=64))
+    assert (crop[:20] == 128).all()
+    assert (crop[30:44, 26:38] == 77).all()
+    assert set(np.unique(crop[0])) == {128}
 
 
 def test_the_same_eyes_are_an_error() -> None:
