@@ -52,6 +52,7 @@ class Bars:
             transient=True,
         )
         self.tasks: dict[str, TaskID] = {}
+        self.began: dict[str, tuple[float, int]] = {}  # when a piece of work was first shown, and how far it was
         self.quiet = quiet
         self.spoke = time.monotonic()
 
@@ -65,9 +66,13 @@ class Bars:
         self.progress.stop()
 
     def show(self, name: str, done: int, total: int, note: str = "") -> None:
-        """Where a piece of work is; a line in a pipe if the last one is some seconds old."""
+        """Where a piece of work is, and how fast; a line in a pipe if the last one is some seconds old."""
         if name not in self.tasks:
+            self.began[name] = (time.monotonic(), done)
             self.tasks[name] = self.progress.add_task(escape(name), total=total, completed=done, note="")
+        if not note:
+            since, first = self.began[name]
+            note = f"{(done - first) / max(1e-9, time.monotonic() - since):.0f}/s"
         self.progress.update(self.tasks[name], completed=done, total=total, note=note)
         if self.progress.disable and time.monotonic() - self.spoke > LINE_EVERY:
             self.spoke = time.monotonic()

@@ -10,8 +10,8 @@ from agecli.console import Bars
 from agecli.data.manifest import Manifest
 from agecli.data.splits import Fold, leakage
 from agecli.fitting import Step
+from agecli.folds import Listener
 from agecli.runs import Run
-from agecli.training import Listener
 
 log = logging.getLogger("agecli")
 
