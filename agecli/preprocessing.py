@@ -13,6 +13,8 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -107,7 +109,7 @@ def preprocess(
     if dry_run:
         results = [_look(work, task) for task in tasks]
         return _summary(source, results)
-    with _journal(target, alignment, resume) as (done, note):
+    with _journal(work, resume) as (done, note):
         left = [task for task in tasks if task.source not in done]
         progress(len(tasks) - len(left), len(tasks))
         for count, result in enumerate(_run(work, left, workers), len(tasks) - len(left) + 1):
@@ -151,15 +153,20 @@ def _within(path: Path, folder: Path) -> bool:
 
 def plan(files: Sequence[str], source: Source) -> list[Task]:
     """The crop of a/b.png is faces/a/b.jpg; of two that would have the same name, both keep their own endings."""
-    stems = Counter(str(PurePath(file).with_suffix("")).lower() for file in files)
+    places = [_inside(file) for file in files]
+    stems = Counter(str(place.with_suffix("")).lower() for place in places)
     tasks = []
-    for file in files:
-        plain = PurePath(file).with_suffix("")
-        unique = stems[str(plain).lower()] == 1
-        tasks.append(
-            Task(file, str(PurePath("faces") / (f"{plain}.jpg" if unique else f"{file}.jpg")), source.labels.get(file))
-        )
+    for file, place in zip(files, places, strict=True):
+        unique = stems[str(place.with_suffix("")).lower()] == 1
+        target = place.with_suffix(".jpg") if unique else place.with_name(f"{place.name}.jpg")
+        tasks.append(Task(file, str(PurePath("faces") / target), source.labels.get(file)))
     return tasks
+
+
+def _inside(file: str) -> PurePath:
+    """A path that can't lead out of the output folder, whatever a table says."""
+    path = PurePath(file)
+    return PurePath(*("_" if part == ".." else part for part in path.relative_to(path.anchor).parts))
 
 
 def _run(work: Work, tasks: Sequence[Task], workers: int) -> Iterator[Result]:
@@ -167,9 +174,15 @@ def _run(work: Work, tasks: Sequence[Task], workers: int) -> Iterator[Result]:
     if workers == 1:
         yield from map(partial(_process, work), tasks)
         return
-    context = multiprocessing.get_context("spawn" if sys.platform != "linux" else "fork")
-    with context.Pool(workers, _calm) as pool:
-        yield from pool.imap(partial(_process, work), tasks, chunksize=4)
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    pool = ProcessPoolExecutor(workers, context, _calm)
+    try:
+        yield from pool.map(partial(_process, work), tasks, chunksize=4)
+    except BrokenProcessPool as error:
+        hint = "did memory run out? Go on with --resume and fewer --workers"
+        raise InputError("a worker was killed; all that was done is kept", hint) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _calm() -> None:
@@ -189,7 +202,7 @@ def _process(work: Work, task: Task) -> Result:
     photo = result.pop("photo", None)
     for number, face in enumerate(result.get("faces", ())):
         plain = PurePath(task.target)
-        face["path"] = str(plain if number == 0 else plain.with_name(f"{plain.stem}-{number + 1}.jpg"))
+        face["path"] = str(plain if number == 0 else plain.with_name(f"{plain.stem}@{number + 1}.jpg"))
         eyes = [face[name] for name in EYES]
         crop = (
             align(photo, (eyes[0], eyes[1]), (eyes[2], eyes[3]), work.alignment)
@@ -244,39 +257,52 @@ def _squared(photo: Photo, alignment: Alignment) -> Photo:
 
 
 @contextmanager
-def _journal(
-    out: Path, alignment: Alignment, resume: bool
-) -> Iterator[tuple[dict[str, Result], Callable[[Result], None]]]:
+def _journal(work: Work, resume: bool) -> Iterator[tuple[dict[str, Result], Callable[[Result], None]]]:
     """The results that are there already, and a function that adds one."""
-    path = out / JOURNAL
+    out, path = work.out, work.out / JOURNAL
     if (path.exists() or (out / "manifest.csv").exists()) and not resume:
         raise InputError(f"{out} holds faces already", hint="go on with --resume, or name another folder with --out")
-    about = alignment.to_toml()
+    about = work.alignment.to_toml()
     settings = out / "alignment.toml"
     if settings.exists() and settings.read_text(encoding="utf-8") != about:
         raise InputError(
             f"{settings} says another alignment than this one", hint="use the same, or name another folder with --out"
         )
     write_text(settings, about)
-    done: dict[str, Result] = {}
-    whole = 0
-    if path.exists():
-        for part in out.rglob(".*.part"):  # what a kill in the middle of a write left
-            part.unlink()
-        for line in path.read_bytes().splitlines(keepends=True):
-            if not line.endswith(b"\n"):
-                break  # a kill cut it short
-            result = json.loads(line)
-            done[result["source"]] = result
-            whole += len(line)
-        os.truncate(path, whole)
+    header = {"detector": work.detector, "detect": work.detect, "all_faces": work.all_faces, "labelled": work.labelled}
+    lines = _whole_lines(path)
+    if lines and lines[0] != header:
+        raise InputError(
+            f"{out} was begun with other options", hint="use the same ones, or name another folder with --out"
+        )
+    done = {
+        result["source"]: result
+        for result in lines[1:]
+        if all(
+            (out / face["path"]).is_file() for face in result.get("faces", ())
+        )  # a crop that was removed is made again
+    }
     with path.open("a", encoding="ascii") as file:
 
         def note(result: Result) -> None:
             file.write(json.dumps(result) + "\n")
             file.flush()
 
+        if not lines:
+            note(header)
         yield done, note
+
+
+def _whole_lines(path: Path) -> list[Result]:
+    """What the journal says; a last line that a kill cut short is cut off, and so is what it left of a crop."""
+    if not path.exists():
+        return []
+    for part in path.parent.rglob(".*.part"):
+        part.unlink()
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    os.truncate(path, len(whole))
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 def _write_tables(out: Path, tasks: Sequence[Task], results: Sequence[Result]) -> None:

@@ -228,6 +228,27 @@ def test_aligned_faces_are_only_resized_and_ages_may_be_missing(tmp_path: Path, 
     assert np.abs(crop - np.asarray(portrait.resize((64, 64), Image.Resampling.BOX), float)).mean() < 3
 
 
+def test_a_table_can_not_write_outside_of_the_output(tmp_path: Path, portrait: Image.Image) -> None:
+    (tmp_path / "x").mkdir()
+    portrait.save(tmp_path / "outside.png")
+    (tmp_path / "x/labels.csv").write_text(f"path,age\n../outside.png,40\n{tmp_path}/outside.png,40\n")
+    summary = agecli.preprocess(tmp_path / "x", out=tmp_path / "y/out")
+    assert summary.faces == 2
+    crops = list(tmp_path.rglob("*.jpg"))
+    assert len(crops) == 2
+    assert all((tmp_path / "y/out/faces") in path.parents for path in crops)
+
+
+def test_a_crop_that_was_removed_is_made_again(tmp_path: Path, portrait: Image.Image) -> None:
+    photos(tmp_path / "fg", portrait, 3)
+    agecli.preprocess(tmp_path / "fg", out=tmp_path / "out")
+    crop = tmp_path / "out/faces/001A21.jpg"
+    before = crop.read_bytes()
+    crop.unlink()
+    agecli.preprocess(tmp_path / "fg", out=tmp_path / "out", resume=True)
+    assert crop.read_bytes() == before
+
+
 def test_every_face_of_a_photo(tmp_path: Path, portrait: Image.Image) -> None:
     both = Image.new("RGB", (1024, 512))
     both.paste(portrait, (0, 0))
@@ -236,7 +257,7 @@ def test_every_face_of_a_photo(tmp_path: Path, portrait: Image.Image) -> None:
     both.save(tmp_path / "x/two.jpg")
     assert agecli.preprocess(tmp_path / "x", out=tmp_path / "one").faces == 1
     assert agecli.preprocess(tmp_path / "x", out=tmp_path / "all", all_faces=True).faces == 2
-    assert sorted(path.name for path in (tmp_path / "all/faces").iterdir()) == ["two-2.jpg", "two.jpg"]
+    assert sorted(path.name for path in (tmp_path / "all/faces").iterdir()) == ["two.jpg", "two@2.jpg"]
 
 
 def test_wrong_calls(cli: Cli, tmp_path: Path, portrait: Image.Image) -> None:
@@ -246,6 +267,7 @@ def test_wrong_calls(cli: Cli, tmp_path: Path, portrait: Image.Image) -> None:
     for arguments, code, says in (
         (("fg", "--out", "out"), 2, "--resume"),
         (("fg", "--out", "out", "--resume", "--size", 128), 2, "another alignment"),
+        (("fg", "--out", "out", "--resume", "--detector", "hog"), 2, "other options"),
         (("nowhere", "--out", "b"), 3, "there is no folder nowhere"),
         (("empty", "--out", "b"), 3, "has no photos"),
         (("fg", "--out", "b", "--detector", "eyes"), 2, "yunet-dlib"),
