@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 Pixels = NDArray[np.uint8]
-MOST_PIXELS = 100_000_000  # a larger one takes more than a gigabyte to open
+MOST_PIXELS = 60_000_000  # a larger one takes more than a gigabyte to open
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif"})
 
 
@@ -39,6 +39,8 @@ class UnreadableError(Exception):
 def read_picture(path: Path) -> Image.Image:
     """The picture upright and in RGB: the first frame, 8 bits deep, on white where it is transparent."""
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise UnreadableError("it is no file but a device or a pipe")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd metadata, and of large pictures: our own limit is below
             with Image.open(path) as image:
@@ -68,7 +70,7 @@ def read_picture(path: Path) -> Image.Image:
 
 def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):  # 16 bits, or 16 bits kept in 32: Pillow would cut them off at 255
-        deep = np.asarray(image, dtype=np.float64)
+        deep = np.asarray(image, dtype=np.float32)
         return Image.fromarray((deep / (257 if deep.max() > 255 else 1)).clip(0, 255).astype(np.uint8)).convert("RGB")
     if "A" in image.mode or "transparency" in image.info:
         clear = image.convert("RGBA")

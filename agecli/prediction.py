@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
+import cv2
 import numpy as np
 import torch
 from PIL import Image
@@ -161,7 +162,10 @@ def _faces(name: str, spec: PictureSpec, alignment: Alignment, detector: str, la
     except UnreadableError as error:
         return Record(name, status="unreadable", error=str(error))
     photo: Photo = np.asarray(image)
-    faces = [face for face in find_faces(photo, detector, close=not largest) if face.left_eye != face.right_eye]
+    try:
+        faces = [face for face in find_faces(photo, detector, close=not largest) if face.left_eye != face.right_eye]
+    except (RuntimeError, MemoryError, cv2.error) as error:  # dlib and OpenCV, on pictures of odd shapes
+        return Record(name, status="unreadable", error=f"the detector failed on it: {error}")
     if not faces:
         return Record(name, status="no_face", error="no face was found")
     crops = []

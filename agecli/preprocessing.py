@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 
+import cv2
 import numpy as np
 from PIL import Image
 
@@ -139,8 +140,9 @@ def _check(alignment: Alignment, detector: str, workers: int) -> Alignment:
 def walk(folder: Path) -> list[str]:
     """The photos below a folder, by the ends of their names, sorted. Links to folders are not followed."""
     found = []
-    for here, _, names in os.walk(folder):
-        for name in names:
+    for here, folders, names in os.walk(folder):
+        empty = [name for name in folders if not os.listdir(os.path.join(here, name))] if folders else []
+        for name in (*names, *empty):  # an empty folder that is named like a photo is told of, too
             if os.path.splitext(name)[1].lower() in SUFFIXES:
                 found.append(os.path.relpath(os.path.join(here, name), folder))
     return sorted(found, key=os.fsencode)
@@ -152,15 +154,8 @@ def _within(path: Path, folder: Path) -> bool:
 
 
 def plan(files: Sequence[str], source: Source) -> list[Task]:
-    """The crop of a/b.png is faces/a/b.jpg; of two that would have the same name, both keep their own endings."""
-    places = [_inside(file) for file in files]
-    stems = Counter(str(place.with_suffix("")).lower() for place in places)
-    tasks = []
-    for file, place in zip(files, places, strict=True):
-        unique = stems[str(place.with_suffix("")).lower()] == 1
-        target = place.with_suffix(".jpg") if unique else place.with_name(f"{place.name}.jpg")
-        tasks.append(Task(file, str(PurePath("faces") / target), source.labels.get(file)))
-    return tasks
+    """The crop of a/b.png is faces/a/b.png.jpg: a name that depends on the photo's alone, so no two photos share one."""
+    return [Task(file, str(PurePath("faces") / f"{_inside(file)}.jpg"), source.labels.get(file)) for file in files]
 
 
 def _inside(file: str) -> PurePath:
@@ -189,8 +184,6 @@ def _calm() -> None:
     """A worker uses one thread, and leaves Ctrl-C to its parent."""
     import signal
 
-    import cv2
-
     cv2.setNumThreads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -201,8 +194,7 @@ def _process(work: Work, task: Task) -> Result:
     result = _look(work, task, keep_photo=True)
     photo = result.pop("photo", None)
     for number, face in enumerate(result.get("faces", ())):
-        plain = PurePath(task.target)
-        face["path"] = str(plain if number == 0 else plain.with_name(f"{plain.stem}@{number + 1}.jpg"))
+        face["path"] = task.target if number == 0 else f"more-{task.target.removesuffix('.jpg')}.{number + 1}.jpg"
         eyes = [face[name] for name in EYES]
         crop = (
             align(photo, (eyes[0], eyes[1]), (eyes[2], eyes[3]), work.alignment)
@@ -223,6 +215,8 @@ def _look(work: Work, task: Task, keep_photo: bool = False) -> Result:
         faces = _faces(work, photo)
     except UnreadableError as error:
         return _failure(task, "unreadable", str(error))
+    except (RuntimeError, MemoryError, cv2.error) as error:  # dlib and OpenCV, on pictures of odd shapes
+        return _failure(task, "unreadable", f"the detector failed on it: {error}")
     if not faces:
         return _failure(task, "no_face", "no face was found: is it visible, upright and not too small?")
     result: Result = {"source": task.source, "faces": faces}
@@ -248,12 +242,12 @@ def _failure(task: Task, status: str, reason: str) -> Result:
 
 
 def _squared(photo: Photo, alignment: Alignment) -> Photo:
-    """A face that is aligned already is only resized."""
-    image = Image.fromarray(photo).resize(
-        (alignment.size, alignment.size),
-        Image.Resampling.BOX if min(photo.shape[:2]) > alignment.size else Image.Resampling.BILINEAR,
-    )
-    return np.asarray(image)
+    """A face that is aligned already is only resized: the square in its middle, as `predict --no-detect` takes it."""
+    side = min(photo.shape[:2])
+    top, left = ((length - side) // 2 for length in photo.shape[:2])
+    way = Image.Resampling.BOX if side > alignment.size else Image.Resampling.BILINEAR
+    square = Image.fromarray(photo[top : top + side, left : left + side])
+    return np.asarray(square.resize((alignment.size, alignment.size), way))
 
 
 @contextmanager
@@ -268,7 +262,9 @@ def _journal(work: Work, resume: bool) -> Iterator[tuple[dict[str, Result], Call
         raise InputError(
             f"{settings} says another alignment than this one", hint="use the same, or name another folder with --out"
         )
-    write_text(settings, about)
+    if work.detect:  # faces that came aligned were aligned by somebody else
+        write_text(settings, about)
+    out.mkdir(parents=True, exist_ok=True)
     header = {"detector": work.detector, "detect": work.detect, "all_faces": work.all_faces, "labelled": work.labelled}
     lines = _whole_lines(path)
     if lines and lines[0] != header:

@@ -53,7 +53,7 @@ def test_a_photo_gives_what_its_preprocessed_crop_gives(model: Path, portrait: I
     portrait.save(tmp_path / "x/a.png")
     agecli.preprocess(tmp_path / "x", out=tmp_path / "out", size=128, eye_distance=0.4)
     (photo,) = agecli.predict(tmp_path / "x/a.png", model=model)
-    (crop,) = agecli.predict(tmp_path / "out/faces/a.jpg", model=model, no_detect=True)
+    (crop,) = agecli.predict(tmp_path / "out/faces/a.png.jpg", model=model, no_detect=True)
     assert photo.age is not None
     assert crop.age is not None
     assert abs(photo.age - crop.age) < 0.5  # the crop went through JPEG

@@ -187,6 +187,7 @@ def bad_folder(folder: Path, portrait: Image.Image) -> None:
     for suffix in ("webp", "bmp", "tiff"):
         portrait.save(folder / f"other.{suffix}")
     (folder / "folder.jpg").mkdir()
+    Image.new("L", (90000, 2)).save(folder / "strip.png")
     (folder / "loop.jpg").symlink_to("loop.jpg")
     (folder / "loops").symlink_to(".")
     (folder / "gone.jpg").symlink_to("nowhere.jpg")
@@ -207,6 +208,8 @@ def test_a_folder_of_bad_files(cli: Cli, tmp_path: Path, portrait: Image.Image) 
         "bomb.png": "it is too large",
         "loop.jpg": "it is a link that leads to itself",
         "gone.jpg": "there is no such file",
+        "folder.jpg": "it is a folder without pictures",
+        "strip.png": "no face was found",
     }
     found = [row["source"] for row in read_csv(tmp_path / "out/manifest.csv")]
     assert len(found) == 13
@@ -220,10 +223,10 @@ def test_aligned_faces_are_only_resized_and_ages_may_be_missing(tmp_path: Path, 
     portrait.resize((100, 100)).save(tmp_path / "x/a.png")
     portrait.save(tmp_path / "x/b.jpg")
     portrait.save(tmp_path / "x/b.png")
-    (tmp_path / "x/labels.csv").write_text("path,age\na.png,41\nb.jpg,\nb.png,40\nc.png,3\n")
+    (tmp_path / "x/labels.csv").write_text("path,age\n,5\na.png,41\nb.jpg,\nb.png,40\nc.png,3\n")
     summary = agecli.preprocess(tmp_path / "x", out=tmp_path / "out", no_detect=True, size=64)
     assert (summary.source, summary.found, summary.failures) == ("csv", 2, {"no_age": 1, "unreadable": 1})
-    assert {row["path"] for row in read_csv(tmp_path / "out/manifest.csv")} == {"faces/a.jpg", "faces/b.png.jpg"}
+    assert {row["path"] for row in read_csv(tmp_path / "out/manifest.csv")} == {"faces/a.png.jpg", "faces/b.png.jpg"}
     crop = np.asarray(Image.open(tmp_path / "out/faces/b.png.jpg"), float)
     assert np.abs(crop - np.asarray(portrait.resize((64, 64), Image.Resampling.BOX), float)).mean() < 3
 
@@ -242,7 +245,7 @@ def test_a_table_can_not_write_outside_of_the_output(tmp_path: Path, portrait: I
 def test_a_crop_that_was_removed_is_made_again(tmp_path: Path, portrait: Image.Image) -> None:
     photos(tmp_path / "fg", portrait, 3)
     agecli.preprocess(tmp_path / "fg", out=tmp_path / "out")
-    crop = tmp_path / "out/faces/001A21.jpg"
+    crop = tmp_path / "out/faces/001A21.JPG.jpg"
     before = crop.read_bytes()
     crop.unlink()
     agecli.preprocess(tmp_path / "fg", out=tmp_path / "out", resume=True)
@@ -257,7 +260,10 @@ def test_every_face_of_a_photo(tmp_path: Path, portrait: Image.Image) -> None:
     both.save(tmp_path / "x/two.jpg")
     assert agecli.preprocess(tmp_path / "x", out=tmp_path / "one").faces == 1
     assert agecli.preprocess(tmp_path / "x", out=tmp_path / "all", all_faces=True).faces == 2
-    assert sorted(path.name for path in (tmp_path / "all/faces").iterdir()) == ["two.jpg", "two@2.jpg"]
+    assert [row["path"] for row in read_csv(tmp_path / "all/manifest.csv")] == [
+        "faces/two.jpg.jpg",
+        "more-faces/two.jpg.2.jpg",
+    ]
 
 
 def test_wrong_calls(cli: Cli, tmp_path: Path, portrait: Image.Image) -> None:

@@ -44,16 +44,18 @@ def _fgnet(path: str) -> Label | None:
 
 def _cacd(path: str) -> Label | None:
     """14_Aaron_Johnson_0001.jpg: age, name, number"""
-    found = re.fullmatch(r"(\d{1,3})_(\D.*)_(\d{4})", PurePath(path).stem)
+    found = re.fullmatch(r"(\d{1,3})_(.*[^\W\d_].*)_(\d{4})", PurePath(path).stem)
     return Label(found[1], found[2]) if found else None
 
 
 def _utkface(path: str) -> Label | None:
-    """26_0_1_20170116174525125.jpg.chip.jpg: age, sex, race, date; some names lack the race"""
-    found = re.match(r"(\d{1,3})_([01])_(?:([0-4])_)?(\d{8,})", PurePath(path).name)
+    """26_0_1_20170116174525125.jpg.chip.jpg: age, sex, race, date; some names lack one of them"""
+    found = re.match(r"(\d{1,3})_([01]?)_(?:([0-4])_)?(\d{8,})", PurePath(path).name)
     if not found:
         return None
-    return Label(found[1], "", "MF"[int(found[2])], UTKFACE_RACES[int(found[3])] if found[3] else "")
+    return Label(
+        found[1], "", "MF"[int(found[2])] if found[2] else "", UTKFACE_RACES[int(found[3])] if found[3] else ""
+    )
 
 
 def _afad(path: str) -> Label | None:
@@ -114,6 +116,7 @@ def _read_labels(path: Path) -> dict[str, Label]:
     rows = [{ALIASES.get(key, key): value.strip() for key, value in row.items()} for row in read_csv(path)]
     if not rows or not {"path", "age"} <= set(rows[0]):
         raise InputError(f"{path} has no columns path and age", hint="its first line names the columns")
+    rows = [row for row in rows if row["path"]]
     return {
         PurePath(row["path"]).as_posix(): Label(
             **{k: row.get(k, "") for k in ("age", "subject", "sex", "race", "split")}

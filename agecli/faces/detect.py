@@ -235,6 +235,8 @@ def _rescues(photo: Photo, name: str) -> Iterator[list[Face]]:
     looks: list[Detect] = [DETECTORS[name]]
     if name.startswith("yunet"):
         looks += [partial(DETECTORS[name], side=YUNET_CLOSE), partial(DETECTORS[name], side=2 * YUNET_CLOSE)]
+    if max(photo.shape[:2]) > 8 * min(photo.shape[:2]):
+        return  # a strip: no face, and room around it would take gigabytes
     for look in looks:
         yield look(photo)
         yield _padded(photo, look)

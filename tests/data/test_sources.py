@@ -33,6 +33,15 @@ def test_utkface_names_without_a_race(tmp_path: Path) -> None:
     }
 
 
+def test_names_with_gaps_and_digits(tmp_path: Path) -> None:
+    assert recognise(tmp_path, ["53__0_20170116184028385.jpg"]).labels == {
+        "53__0_20170116184028385.jpg": Label("53", "", "", "White")
+    }
+    assert recognise(tmp_path, ["30_50_Cent_0001.jpg"], "cacd").labels == {
+        "30_50_Cent_0001.jpg": Label("30", "50_Cent")
+    }
+
+
 def test_other_names_are_just_a_folder(tmp_path: Path) -> None:
     assert recognise(tmp_path, ["IMG_2041.jpg", "me.png"]).name == "folder"
     assert recognise(tmp_path, ["IMG_2041.jpg", "001A02.JPG"], "folder").labels == {}
