@@ -10,9 +10,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agecli.auditing import audit as audit
     from agecli.evaluation import evaluate as evaluate
     from agecli.prediction import predict as predict
     from agecli.preprocessing import preprocess as preprocess
+    from agecli.splitting import split as split
     from agecli.training import train as train
 
 # Two OpenMP threads that spin while they wait are up to ten times slower than one on a busy machine. Read by the
@@ -20,9 +22,16 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "evaluate", "predict", "preprocess", "train"]
+__all__ = ["__version__", "audit", "evaluate", "predict", "preprocess", "split", "train"]
 
-_VERBS = {"preprocess": "preprocessing", "train": "training", "evaluate": "evaluation", "predict": "prediction"}
+_VERBS = {
+    "preprocess": "preprocessing",
+    "audit": "auditing",
+    "split": "splitting",
+    "train": "training",
+    "evaluate": "evaluation",
+    "predict": "prediction",
+}
 
 
 def __getattr__(name: str) -> Any:

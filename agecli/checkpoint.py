@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import agecli
+from agecli.calibration import Calibration
 from agecli.config import Config, replace, settings
 from agecli.errors import InputError, MissingError
 from agecli.files import write_whole
@@ -30,14 +31,18 @@ KIND = "agecli-checkpoint"
 class Checkpoint:
     model: AgeModel
     config: Config
+    calibration: Calibration | None  # of its intervals; None if there were no faces to calibrate on
     notes: dict[str, Any]  # the fold, the iteration, the validation error: what one wants to know of a file later
 
 
-def save_checkpoint(path: Path, model: AgeModel, config: Config, notes: Mapping[str, Any]) -> None:
-    """The model with its config, age grid, crop, normalisation and phi, written whole or not at all."""
+def save_checkpoint(
+    path: Path, model: AgeModel, config: Config, notes: Mapping[str, Any], calibration: Calibration | None = None
+) -> None:
+    """The model with its config, age grid, crop, normalisation, phi and calibration, written whole or not at all."""
     header = {
         "config": dict(settings(config)),
         "picture": dataclasses.asdict(model.picture),
+        "calibration": calibration.header() if calibration else None,
         "notes": dict(notes),
         "agecli": agecli.__version__,
     }
@@ -52,8 +57,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
         picture: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in header["picture"].items()}
         model = AgeModel(model.backbone, model.f, model.forest, PictureSpec(**picture))
         model.load_state_dict(tensors)
-        return Checkpoint(model.eval(), config, header["notes"])
-    except (KeyError, TypeError, RuntimeError) as error:
+        calibration = Calibration.read(header.get("calibration"))
+        return Checkpoint(model.eval(), config, calibration, header["notes"])
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise InputError(
             f"{path} does not fit the model it describes: {error}", hint="was it edited? Train it again"
         ) from error

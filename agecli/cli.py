@@ -72,7 +72,17 @@ Form = Annotated[
     Format | None, typer.Option("--format", "-f", help="How to print.", show_default="table on a terminal, else jsonl")
 ]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the result to a file, whole or not at all.")]
-Data = Annotated[Path | None, typer.Option(help="Folder with a manifest.csv or a labels.csv.")]
+SETUPS = "The protocol: random, I, II, III, lopo, cacd-train, cacd-val, subject or column."
+DATASETS = "auto, morph, fgnet, cacd, utkface, afad, aaf, agedb, appa-real, chalearn, imdb-wiki, csv or folder."
+SHOWN_FOLDS = 5  # in a table, of a setup that has many
+List = Annotated[
+    Path | None, typer.Option("--list", help="Only these photos: a file of names, or a CSV with a column path.")
+]
+Exclude = Annotated[Path | None, typer.Option(help="All but these photos, as `audit` writes them.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any other setting, section.key=value. `agecli info --settings` lists them."),
+]
 
 
 def _form(form: Format | None, output: Path | None) -> str:
@@ -110,7 +120,7 @@ def options(
 def preprocess(
     src: Annotated[Path, typer.Argument(help="A data set, or any folder of photos.")],
     out: Annotated[Path, typer.Option(help="The folder for crops, manifest.csv and failures.csv.")],
-    dataset: Annotated[str, typer.Option(help="auto, morph, fgnet, cacd, utkface, afad, aaf, csv or folder.")] = "auto",
+    dataset: Annotated[str, typer.Option(help=DATASETS)] = "auto",
     detector: Annotated[str, typer.Option(help="auto, yunet-dlib, yunet, hog, cnn or haar.")] = "auto",
     size: Annotated[int, typer.Option(help="Side of a crop, in pixels.")] = 256,
     eye_distance: Annotated[float, typer.Option(help="Between the eyes, as a share of the side.")] = 0.30,
@@ -169,9 +179,7 @@ def train(
         Path | None, typer.Option(help="Folder with a manifest.csv or a labels.csv.", show_default="aligned")
     ] = None,
     model: Annotated[str | None, typer.Option(help="drf or dldlf.", show_default="drf")] = None,
-    setup: Annotated[
-        str | None, typer.Option(help="The protocol: random, II, subject, lopo or column.", show_default="random")
-    ] = None,
+    setup: Annotated[str | None, typer.Option(help=SETUPS, show_default="random")] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/<model>-<setup>")] = None,
     preset: Annotated[
         str | None, typer.Option(help="modern, or paper for the paper's settings.", show_default="modern")
@@ -202,10 +210,9 @@ def train(
     ] = None,
     folds: Annotated[str | None, typer.Option(help="Only these, as in 1-3,5.", show_default="all")] = None,
     seed: Annotated[int | None, typer.Option(help="Of all random numbers.", show_default="0")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Any other setting, section.key=value. `agecli info --settings` lists them."),
-    ] = None,
+    list_: List = None,
+    exclude: Exclude = None,
+    set_: Settings = None,
     device: Device = "auto",
     workers: Workers = None,
     resume: Annotated[
@@ -240,6 +247,8 @@ def train(
             config=config,
             settings=settings,
             folds=folds,
+            list=list_,
+            exclude=exclude,
             device=device,
             workers=workers,
             resume=resume,
@@ -269,13 +278,22 @@ def _assignment(text: str) -> tuple[str, str]:
 
 @app.command()
 def evaluate(
-    model: Annotated[
-        Path | None, typer.Argument(help="A run folder or a checkpoint.", metavar="[RUN|CHECKPOINT]")
+    models: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Run folders or checkpoints; several are compared.", metavar="[RUN|CHECKPOINT]..."),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Faces to measure on.", show_default="the run's own")] = None,
     setup: Annotated[
         str | None, typer.Option(help="Measure on the test part of a setup.", show_default="all faces")
     ] = None,
+    readout: Annotated[
+        str | None, typer.Option(help="mean, median or mode.", show_default="the paper's for the model")
+    ] = None,
+    challenge: Annotated[
+        str | None,
+        typer.Option(help="Age checks: a legal age, or a legal and a challenge age, as in 18,25.", metavar="AGE[,AGE]"),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write one HTML page with pictures of it all.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -289,24 +307,113 @@ def evaluate(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Measure a run on its test parts, or a checkpoint on faces with ages: MAE, CS@5 and more."""
+    """Measure runs on their test parts, or checkpoints on faces with ages: MAE, CS@5 and more, with confidence."""
     screen = _listen(quiet, verbose)
     from agecli.console import Bars
+    from agecli.evaluation import compare, pooled
     from agecli.evaluation import evaluate as run
-    from agecli.metrics import METRIC_COLUMNS, measure
+    from agecli.groups import parse_challenge
+    from agecli.report import destination, write_evaluation
+
+    ages = parse_challenge(challenge)
+    with Bars(screen, quiet) as bars:
+        results = run(
+            *(models or ()),
+            data=data,
+            setup=setup,
+            readout=readout,
+            challenge=ages,
+            out=out,
+            device=device,
+            workers=workers,
+            progress=bars.features,
+        )
+    for result in results:
+        logging.getLogger("agecli").info("wrote %s", result.folder / "predictions.csv")
+    wholes = pooled(results, ages)
+    comparison = compare({name: whole.predictions for name, whole in wholes.items()}) if len(wholes) > 1 else []
+    if report:
+        from agecli.page import describe, write_page
+
+        write_page(report, [describe(name, whole) for name, whole in wholes.items()], comparison)
+        logging.getLogger("agecli").info("wrote %s", report)
+    with destination(output, sys.stdout) as stream:
+        write_evaluation(results, wholes, comparison, ages, _form(form, output), stream)
+    if broken := {path for result in results for path in result.broken}:
+        typer.echo(f"{len(broken)} picture(s) could not be read and were left out", err=True)
+        raise typer.Exit(1)
+
+
+@app.command()
+def split(
+    data: Annotated[Path, typer.Argument(help="A data set, or a folder with a manifest.csv or a labels.csv.")],
+    setup: Annotated[str, typer.Option(help=SETUPS)] = "random",
+    out: Annotated[Path, typer.Option(help="The file to write: fold, part and path of every face.")] = Path(
+        "splits.csv"
+    ),
+    seed: Annotated[int, typer.Option(help="Of the random draw.")] = 0,
+    list_: List = None,
+    exclude: Exclude = None,
+    set_: Settings = None,
+    form: Form = None,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Write and describe the folds of a protocol, without training: sizes, ages, groups, and what leaks."""
+    _listen(quiet, verbose)
+    from agecli.report import destination, write_rows
+    from agecli.splitting import columns
+    from agecli.splitting import split as run
+
+    settings = dict(_assignment(text) for text in set_ or [])
+    rows = run(data, setup=setup, out=out, seed=seed, list=list_, exclude=exclude, settings=settings)
+    shape = _form(form, output)
+    log = logging.getLogger("agecli")
+    folds = max(row["fold"] for row in rows)
+    if shape == "table" and folds > SHOWN_FOLDS:
+        log.info("%d folds; the first %d:", folds, SHOWN_FOLDS)
+        rows = [row for row in rows if row["fold"] <= SHOWN_FOLDS]
+    with destination(output, sys.stdout) as stream:
+        write_rows(rows, columns(rows), shape, stream)
+    log.info("wrote %s", out)
+
+
+@app.command()
+def audit(
+    data: Annotated[Path, typer.Argument(help="A data set, or a folder with a manifest.csv or a labels.csv.")],
+    dataset: Annotated[str, typer.Option(help=DATASETS)] = "auto",
+    out: Annotated[Path, typer.Option(help="The file for suspicious rows; `train --exclude` takes it.")] = Path(
+        "suspicious.csv"
+    ),
+    workers: Annotated[int, typer.Option(min=1, help="Processes that look at photos.")] = 1,
+    form: Form = None,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Look for labels that can't be true: odd ages, subjects at odds with themselves, one photo with two ages.
+
+    Exits with 1 if there are any.
+    """
+    screen = _listen(quiet, verbose)
+    from agecli.auditing import COLUMNS
+    from agecli.auditing import audit as run
+    from agecli.console import Bars
     from agecli.report import destination, write_rows
 
     with Bars(screen, quiet) as bars:
-        results = run(model, data=data, setup=setup, out=out, device=device, workers=workers, progress=bars.features)
-    for result in results:
-        logging.getLogger("agecli").info("wrote %s", result.folder / "predictions.csv")
+        found = run(
+            data,
+            dataset=dataset,
+            out=out,
+            workers=workers,
+            progress=lambda done, total: bars.show("photos", done, total),
+        )
     with destination(output, sys.stdout) as stream:
-        rows = [result.row() for result in results]
-        if len(results) > 1:
-            rows.append({"model": "pooled", **measure([p for result in results for p in result.predictions]).row()})
-        write_rows(rows, ("model", *METRIC_COLUMNS, "leakage"), _form(form, output), stream)
-    if broken := {path for result in results for path in result.broken}:
-        typer.echo(f"{len(broken)} picture(s) could not be read and were left out", err=True)
+        write_rows(found.rows(), COLUMNS, _form(form, output), stream)
+    logging.getLogger("agecli").info("wrote %s", out)
+    if found.findings:
         raise typer.Exit(1)
 
 

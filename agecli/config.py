@@ -19,7 +19,7 @@ else:  # pragma: no cover
     import tomli as tomllib
 
 ModelName = Literal["drf", "dldlf"]
-Setup = Literal["random", "II", "subject", "lopo", "column"]
+Setup = Literal["random", "I", "II", "III", "lopo", "cacd-train", "cacd-val", "subject", "column"]
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,11 @@ class AlignmentConfig:
 @dataclass(frozen=True)
 class DataConfig:
     setup: Setup = "random"
-    train_share: float = 0.8  # of the images, in `random` and `II`
+    train_share: float = 0.8  # of the images, in `random`, `I` and `II`
     folds: int = 5  # in `subject`
-    val_share: float = 0.1  # of the training subjects, held out to select the best checkpoint
+    val_share: float = (
+        0.1  # of the training subjects, held out to select the best checkpoint and to calibrate intervals
+    )
     size: int = 0  # pixels; 0 means what the backbone was made for
     crop_share: float = 0.875  # the side of the crop, as a share of the side of the face picture
     augment: Literal["none", "paper", "modern"] = "modern"

@@ -116,12 +116,13 @@ class Learner:
         log_p, y = (torch.cat(parts) for parts in zip(*self.routing, strict=True))
         with torch.no_grad():
             E, R, H = self.forest.energy(log_p, y, self.T)
-            predicted = ages.read(self.forest.pmf(log_p), self.forest.readout, self.forest.grid)
-            error = (predicted - y).abs().mean()
+            pmf = self.forest.pmf(log_p).cpu().numpy()
+        predicted = ages.read(pmf, self.forest.readout, self.forest.grid)
+        error = abs(predicted - y.cpu().numpy()).mean()
         self.forest.update(log_p, y, self.tau, self.config.forest.update_rounds, distributed.add_up)
         self.routing, self.losses = [], {}
         lr = learning_rate(self.iteration, self.config.training)
-        return Progress(E.item(), R.item(), H.item(), self.T, self.tau, lr, error.item())
+        return Progress(E.item(), R.item(), H.item(), self.T, self.tau, lr, float(error))
 
     def check_finite(self) -> None:
         """Stop at a loss that is no number. On a GPU asked once in a while, so that it never waits for the answer."""

@@ -9,11 +9,13 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from agecli import distributed
+from agecli.calibration import Calibration, calibrate
 from agecli.checkpoint import load_checkpoint, read_tensors, save_checkpoint, write_tensors
 from agecli.config import Config
 from agecli.data.loading import Stream
@@ -22,8 +24,10 @@ from agecli.data.splits import Fold
 from agecli.errors import InputError, Interrupted, TrainingError
 from agecli.files import link_whole, read_csv, write_csv
 from agecli.fitting import Learner, Step, fit
+from agecli.groups import write_results
+from agecli.inference import distributions, source_of
 from agecli.inputs import FeatureInputs, Inputs
-from agecli.metrics import Prediction, measure, predictions, write_results
+from agecli.metrics import Predictions, measure, predictions
 from agecli.model import AgeModel, start_leaves
 from agecli.optimisation import make_optimiser
 from agecli.randomness import derive, generator
@@ -160,13 +164,11 @@ class FoldTraining:
         self.job.listener.validated(self.learner.iteration, mae, mae == self.best)
         return mae
 
-    def predict(self, model: AgeModel, indices: Sequence[int]) -> list[Prediction]:
-        units = self.job.inputs.units(model, indices)
-        self.job.skip(units.broken)
-        forest = model.forest
-        with torch.inference_mode():
-            pmf = model.ages(units.values.to(self.job.device)).cpu()
-        return predictions(pmf, [self.job.manifest.samples[i] for i in units.indices], forest.readout, forest.grid)
+    def predict(self, model: AgeModel, indices: Sequence[int], calibration: Calibration | None = None) -> Predictions:
+        pmf, read, broken = distributions(model, self.job.inputs, indices, self.job.device)
+        self.job.skip(broken)
+        samples = [self.job.manifest.samples[i] for i in read]
+        return predictions(pmf, samples, model.forest.readout, model.forest.grid, calibration)
 
     def refresh_leaves(self) -> None:
         """One more leaf update, on routing in evaluation mode: the routing that predictions will use."""
@@ -218,6 +220,15 @@ class FoldTraining:
             if together and distributed.any_of(time.monotonic() - self.saved > self.save_pause, job.device):
                 self.save_state()
 
+    def calibrate(self, path: Path) -> None:
+        """Give a checkpoint intervals that keep their word on the validation part, if there is one."""
+        if not self.fold.val:
+            return
+        saved = load_checkpoint(path)
+        said = self.predict(saved.model.to(self.job.device), self.fold.val)
+        if calibration := calibrate(said.pmf, said.age, said.grid):
+            save_checkpoint(path, saved.model, saved.config, saved.notes, calibration)
+
     def finish(self) -> None:
         """The final leaves, the last checkpoint, and what the selected model says of the test part."""
         config = self.job.config
@@ -229,21 +240,22 @@ class FoldTraining:
         self.note_validation(mae)
         if not self.main:
             return
+        best, last = self.folder / "best.safetensors", self.folder / "last.safetensors"
         if mae is None:  # nothing to choose by: the last one is the best one known
-            self.save_model("best.safetensors", None)
+            self.save_model(best.name, None)
+        self.calibrate(best)
         if mae is None or mae == self.best:
-            link_whole(
-                self.folder / "best.safetensors", self.folder / "last.safetensors"
-            )  # the same file: no second copy
+            link_whole(best, last)  # the same file: no second copy
         else:
-            self.save_model("last.safetensors", mae)
+            self.save_model(last.name, mae)
+            self.calibrate(last)
         self.write_history()
-        model = load_checkpoint(self.job.run.checkpoint(self.fold.number)).model.to(self.job.device)
-        results = self.predict(model, self.fold.test)
-        metrics = measure(results)
-        write_results(self.folder, results, metrics)
+        path = self.job.run.checkpoint(self.fold.number)
+        selected = load_checkpoint(path)
+        said = self.predict(selected.model.to(self.job.device), self.fold.test, selected.calibration)
+        metrics, *_ = write_results(self.folder, said, source_of(path, self.job.manifest, self.fold.test))
         self.state_file.unlink(missing_ok=True)
-        self.job.listener.fold_finished(self.fold, metrics.row())
+        self.job.listener.fold_finished(self.fold, metrics)
 
 
 def train_fold(job: Job, fold: Fold) -> None:

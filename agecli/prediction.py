@@ -17,6 +17,7 @@ from PIL import Image
 
 from agecli import ages
 from agecli.ages import COVERAGE, READOUTS, Readout
+from agecli.calibration import Calibration, interval
 from agecli.checkpoint import load_checkpoint
 from agecli.config import Config
 from agecli.devices import keep_memory, pick_device, to_device
@@ -42,6 +43,7 @@ RECORD_COLUMNS = (
     "box",
     "score",
     "error",
+    "interval",
 )
 
 
@@ -60,6 +62,7 @@ class Record:
     box: tuple[int, int, int, int] | None = None  # x, y, w, h in the upright photo
     score: float | None = None  # the detector's
     error: str | None = None
+    interval: str | None = None  # conformal: calibrated to hold its coverage; mixture: the model's own quantiles
 
     def row(self) -> dict[str, Any]:
         return {"schema": SCHEMA, **{name: getattr(self, name) for name in RECORD_COLUMNS[1:]}}
@@ -101,13 +104,15 @@ def predict(
     keep_memory()
     checkpoint = load_checkpoint(Path(model))
     network = checkpoint.model.to(target)
+    if checkpoint.calibration is None:
+        log.warning("%s is not calibrated: its intervals are the plain quantiles of its mixture", model)
     crops = partial(_whole_picture, spec=network.picture)
     if not no_detect:
         alignment = _alignment(checkpoint.config, model)
         crops = partial(_faces, spec=network.picture, alignment=alignment, detector=detector, largest=largest)
     names = expand([str(photos)] if isinstance(photos, (str, Path)) else [str(photo) for photo in photos], null)
     chosen = cast(Readout, readout) if readout else network.forest.readout
-    return _records(names, crops, network, chosen, target, batch_size)
+    return _records(names, crops, network, chosen, checkpoint.calibration, target, batch_size)
 
 
 def _alignment(config: Config, model: str | Path) -> Alignment:
@@ -124,6 +129,7 @@ def _records(
     crops: Callable[[str], list[Crop] | Record],
     model: AgeModel,
     readout: Readout,
+    calibration: Calibration | None,
     device: torch.device,
     batch_size: int,
 ) -> Iterator[Record]:
@@ -138,7 +144,7 @@ def _records(
             [
                 record
                 for start in range(0, len(faces), batch_size)
-                for record in _ask(model, faces[start : start + batch_size], readout, device)
+                for record in _ask(model, faces[start : start + batch_size], readout, calibration, device)
             ]
         )
         for item in waiting:
@@ -180,15 +186,38 @@ def _cut(image: Image.Image, spec: PictureSpec) -> Pixels:
     return to_pixels(centre_crop(resize(image, spec), spec))
 
 
-def _ask(model: AgeModel, crops: Sequence[Crop], readout: Readout, device: torch.device) -> list[Record]:
+def _ask(
+    model: AgeModel, crops: Sequence[Crop], readout: Readout, calibration: Calibration | None, device: torch.device
+) -> list[Record]:
     pixels = torch.from_numpy(np.stack([crop.pixels for crop in crops]))
     with torch.inference_mode():
-        pmf = model(to_device(pixels, device)).cpu().double()
+        pmf = model(to_device(pixels, device)).float().cpu().numpy()
     grid = model.forest.grid
-    low, high = ages.interval(pmf, COVERAGE, grid)
-    columns = (ages.read(pmf, readout, grid), ages.std(pmf, grid), low, high)
+    age = ages.read(pmf, readout, grid)
+    low, high = interval(pmf, grid, calibration)
+    columns = (
+        age,
+        ages.std(pmf, grid),
+        np.minimum(low, age),
+        np.maximum(high, age),
+    )  # whatever the readout, it lies inside
+    kind = "conformal" if calibration else "mixture"
     records = []
-    for crop, row in zip(crops, torch.stack(columns, dim=1).tolist(), strict=True):
-        age, std, lowest, highest = (round(number, 2) for number in row)
-        records.append(Record(crop.source, "ok", crop.face, age, std, lowest, highest, COVERAGE, crop.box, crop.score))
+    for crop, row in zip(crops, np.stack(columns, axis=1).tolist(), strict=True):
+        years, std, lowest, highest = (round(number, 2) for number in row)
+        records.append(
+            Record(
+                crop.source,
+                "ok",
+                crop.face,
+                years,
+                std,
+                lowest,
+                highest,
+                COVERAGE,
+                crop.box,
+                crop.score,
+                interval=kind,
+            )
+        )
     return records

@@ -25,7 +25,8 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from agecli.data.sources import Label, Source, recognise
+from agecli.data.sources import Source, recognise, walk
+from agecli.data.sources.labels import Label
 from agecli.errors import InputError, MissingError
 from agecli.faces.align import Alignment, Photo, align
 from agecli.faces.detect import DETECTORS, Face, find_faces, main_face
@@ -33,7 +34,21 @@ from agecli.files import write_csv, write_text, write_whole
 from agecli.pictures import SUFFIXES, UnreadableError, read_picture
 
 EYES = ("left_eye_x", "left_eye_y", "right_eye_x", "right_eye_y")
-MANIFEST_COLUMNS = ("path", "age", "subject", "sex", "race", "source", *EYES, "detector", "score", "split")
+MANIFEST_COLUMNS = (
+    "path",
+    "age",
+    "subject",
+    "sex",
+    "race",
+    "source",
+    *EYES,
+    "detector",
+    "score",
+    "split",
+    "rank",
+    "birth",
+    "taken",
+)
 FAILURE_COLUMNS = ("source", "status", "reason")
 JOURNAL = ".preprocess.jsonl"
 Result = dict[str, Any]  # what the journal says of a photo: its source, and its faces or why there are none
@@ -102,7 +117,7 @@ def preprocess(
         raise MissingError(f"there is no folder {folder}", hint="name the folder that holds the photos")
     files = [file for file in walk(folder) if not _within(folder / file, target)]
     source = recognise(folder, files, dataset)
-    tasks = plan(sorted(source.labels) if source.name == "csv" else files, source)
+    tasks = plan(sorted(source.labels) if source.whole else files, source)
     if not tasks:
         raise MissingError(f"{folder} has no photos", hint=f"they end in {', '.join(sorted(SUFFIXES))}")
     recognised(source.name, len(tasks))
@@ -135,17 +150,6 @@ def _check(alignment: Alignment, detector: str, workers: int) -> Alignment:
     if workers < 1:
         raise InputError(f"{workers} workers do no work", hint="use --workers 1 or more")
     return alignment
-
-
-def walk(folder: Path) -> list[str]:
-    """The photos below a folder, by the ends of their names, sorted. Links to folders are not followed."""
-    found = []
-    for here, folders, names in os.walk(folder):
-        empty = [name for name in folders if not os.listdir(os.path.join(here, name))] if folders else []
-        for name in (*names, *empty):  # an empty folder that is named like a photo is told of, too
-            if os.path.splitext(name)[1].lower() in SUFFIXES:
-                found.append(os.path.relpath(os.path.join(here, name), folder))
-    return sorted(found, key=os.fsencode)
 
 
 def _within(path: Path, folder: Path) -> bool:

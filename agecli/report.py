@@ -12,7 +12,9 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.table import Table
 
+from agecli import groups
 from agecli.files import write_whole
+from agecli.metrics import METRIC_COLUMNS
 
 FORMATS = ("table", "csv", "jsonl")
 Row = Mapping[str, Any]
@@ -49,6 +51,15 @@ def _jsonl(rows: Iterable[Row], columns: Sequence[str], stream: TextIO) -> None:
 
 HEADINGS: dict[str, tuple[str, str]] = {  # how people want to read a column: its name and its format
     "mae": ("MAE", "{:.2f}"),
+    "mae_range": ("95 % sure", "{}"),
+    "difference": ("against the first", "{:+.2f}"),
+    "difference_range": ("95 % sure", "{}"),
+    "p": ("p", "{:.3f}"),
+    "nll": ("NLL", "{:.2f}"),
+    "crps": ("CRPS", "{:.2f}"),
+    "youngest": ("from", "{:.0f}"),
+    "mean_age": ("mean age", "{:.1f}"),
+    "oldest": ("to", "{:.0f}"),
     "cs5": ("CS@5", "{:.1%}"),
     "bias": ("bias", "{:+.2f}"),
     "coverage": ("in 90 % interval", "{:.1%}"),
@@ -69,10 +80,71 @@ def _table(rows: Iterable[Row], columns: Sequence[str], stream: TextIO) -> None:
     Console(file=stream, soft_wrap=True).print(table)
 
 
+RANGES = {"mae": "{:.2f}", "difference": "{:+.2f}"}  # numbers that have a confidence interval
+
+
+def with_ranges(row: Row) -> Row:
+    """The ends of confidence intervals as one text, for people."""
+    ranges = {}
+    for name, form in RANGES.items():
+        ends = row.get(f"{name}_low"), row.get(f"{name}_high")
+        ranges[f"{name}_range"] = None if None in ends else " to ".join(form.format(end) for end in ends)
+    return {**row, **ranges}
+
+
 def _cell(name: str, value: Any) -> str:
     if value is None:
         return ""
+    if name.startswith(("fpr_", "fnr_")):
+        return f"{value:.1%}"
     return HEADINGS[name][1].format(value) if name in HEADINGS else str(value)
+
+
+MAIN_COLUMNS = ("images", "mae", "mae_range", "cs5", "bias", "coverage", "width", "nll", "crps", "leakage")
+
+
+def write_evaluation(
+    results: Sequence[Any],
+    wholes: Mapping[str, Any],
+    comparison: Sequence[Row],
+    challenge: Sequence[float],
+    form: str,
+    stream: TextIO,
+) -> None:
+    """What `evaluate` found: every number for programs; for people the main ones, groups, and how models compare."""
+    several = len(wholes) > 1
+    rows = [
+        {**result.row(), "model": f"{result.model} {result.name}" if several else result.name} for result in results
+    ]
+    for name, whole in wholes.items():
+        if whole.name == "pooled":
+            rows.append({**whole.row(), "model": f"{name} pooled" if several else "pooled"})
+    checks = [name for name in groups.columns(challenge) if name.startswith(("fpr_", "fnr_"))]
+    if form != "table":
+        if several:
+            more = {row["model"]: row for row in comparison}
+            rows += [{**row, "model": f"{name} compared"} for name, row in more.items()]
+        names = ("model", *METRIC_COLUMNS, *groups.LIMITS, *checks, "leakage", *(COMPARED if several else ()))
+        write_rows(rows, names, form, stream)
+        return
+    rates = [name for name in checks if not name.endswith(("_low", "_high"))]
+    write_rows([with_ranges(row) for row in rows], ("model", *MAIN_COLUMNS, *rates), form, stream)
+    if several:
+        stream.write("\non the faces that all of them were tested on, paired:\n")
+        write_rows(
+            [with_ranges(row) for row in comparison],
+            ("model", "images", "mae", "mae_range", "cs5", "difference", "difference_range", "p"),
+            form,
+            stream,
+        )
+    for whole in wholes.values():
+        shown = [with_ranges(row) for row in whole.rows if row["by"] in ("decade", "sex", "race", "sex x race")]
+        shown = [{**row, "group": f"{row['group']}{' (few)' if row['small'] else ''}"} for row in shown]
+        stream.write(f"\n{whole.model}, by group:\n" if several else "\nby group:\n")
+        write_rows(shown, ("group", *MAIN_COLUMNS[:-1], *rates), form, stream)
+
+
+COMPARED = ("difference", "difference_low", "difference_high", "p")
 
 
 def write_ages(rows: Iterable[Row], form: str, columns: Sequence[str], stream: TextIO) -> None:

@@ -7,7 +7,7 @@ import os
 import platform
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import agecli
+from agecli.ages import AgeGrid
 from agecli.config import Config, from_toml, to_toml
-from agecli.data.manifest import Manifest
+from agecli.data.manifest import Manifest, read_manifest
 from agecli.data.splits import Fold
 from agecli.errors import InputError, MissingError
 from agecli.files import read_csv, write_csv, write_text
-from agecli.metrics import METRIC_COLUMNS, measure, read_results, tidy
+from agecli.metrics import METRIC_COLUMNS, measure, pool, read_predictions, tidy
+from agecli.splitting import write_splits
 
 PACKAGES = ("torch", "torchvision", "timm", "numpy", "pillow", "safetensors", "typer", "rich")
 REPORT_COLUMNS = ("fold", *METRIC_COLUMNS, "leakage")
@@ -63,17 +65,13 @@ def check_backbone(run: Run, backbone: str) -> None:
         )
 
 
-def start_run(run: Run, manifest: Manifest, folds: Sequence[Fold], device: str, backbone: str) -> None:
+def start_run(
+    run: Run, manifest: Manifest, folds: Sequence[Fold], device: str, backbone: str, chosen_by: Mapping[str, str]
+) -> None:
     """Write down what a run is before it begins; config.toml last, so that its presence means that all of it is there."""
-    rows = (
-        {"fold": fold.number, "part": part, "path": manifest.samples[index].path}
-        for fold in folds
-        for part, indices in (("train", fold.train), ("val", fold.val), ("test", fold.test))
-        for index in indices
-    )
-    write_csv(run.folder / "splits.csv", rows, ("fold", "part", "path"))
+    write_splits(run.folder / "splits.csv", manifest, folds)
     about = {**environment(), "device": device, "data": str(run.data.resolve()), "manifest_sha256": run.digest}
-    about["backbone_sha256"] = backbone
+    about |= {"backbone_sha256": backbone, **chosen_by}
     write_text(run.folder / "environment.json", json.dumps(about, indent=2) + "\n")
     write_text(run.folder / "config.toml", to_toml(run.config))
 
@@ -88,8 +86,11 @@ def open_run(folder: Path) -> Run:
     return Run(folder, config, Path(about["data"]), about["manifest_sha256"], about["backbone_sha256"])
 
 
-def read_folds(run: Run, manifest: Manifest) -> list[Fold]:
-    """The folds as they were written when the run began."""
+def read_faces(run: Run, folder: Path | None = None) -> tuple[Manifest, list[Fold]]:
+    """The faces and folds as they were when the run began, in the folder of that time or in a copy of it."""
+    rows = read_csv(run.folder / "splits.csv")
+    grid = AgeGrid(run.config.ages.low, run.config.ages.high)
+    manifest = read_manifest(folder or run.data, grid, paths={row["path"] for row in rows})
     if manifest.digest != run.digest:
         raise InputError(
             f"the faces in {manifest.folder} are not those that {run.folder} was started with",
@@ -97,10 +98,10 @@ def read_folds(run: Run, manifest: Manifest) -> list[Fold]:
         )
     where = {sample.path: index for index, sample in enumerate(manifest.samples)}
     parts: dict[int, dict[str, list[int]]] = {}
-    for row in read_csv(run.folder / "splits.csv"):
+    for row in rows:
         fold = parts.setdefault(int(row["fold"]), {"train": [], "val": [], "test": []})
         fold[row["part"]].append(where[row["path"]])
-    return [
+    return manifest, [
         Fold(number, *(tuple(part[name]) for name in ("train", "val", "test")))
         for number, part in sorted(parts.items())
     ]
@@ -111,16 +112,22 @@ def write_report(run: Run, leakages: dict[int, float | None]) -> list[dict[str, 
 
     With folds of different sizes, as in leave-one-person-out, the pooled row is the one to publish.
     """
-    results = {number: read_results(run.fold(number)) for number in leakages if run.finished(number)}
-    rows = [{"fold": number, **vars(measure(faces)), "leakage": leakages[number]} for number, faces in results.items()]
+    results = {
+        number: said
+        for number in leakages
+        if run.finished(number) and (said := read_predictions(run.fold(number))) is not None
+    }
+    rows: list[dict[str, Any]] = [
+        {"fold": number, **measure(said).row(), "leakage": leakages[number]} for number, said in results.items()
+    ]
     values = {name: [row[name] for row in rows if row[name] is not None] for name in REPORT_COLUMNS[1:]}
     means = {name: statistics.fmean(v) for name, v in values.items() if v}
     stds = {name: statistics.stdev(v) for name, v in values.items() if len(v) > 1}
-    everyone = measure([face for faces in results.values() for face in faces])
-    shares = [leakages[number] for number, faces in results.items() for _ in faces]
+    everyone = measure(pool(list(results.values()))).row()
+    shares = [leakages[number] for number, said in results.items() for _ in range(len(said))]
     known = [share for share in shares if share is not None]
     leak = statistics.fmean(known) if known else None
-    rows += [{"fold": "mean", **means}, {"fold": "std", **stds}, {"fold": "pooled", **vars(everyone), "leakage": leak}]
+    rows += [{"fold": "mean", **means}, {"fold": "std", **stds}, {"fold": "pooled", **everyone, "leakage": leak}]
     rows = [{name: tidy(value) for name, value in row.items()} for row in rows]
     write_csv(run.folder / "report.csv", rows, REPORT_COLUMNS)
     return rows

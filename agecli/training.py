@@ -13,12 +13,11 @@ import torch
 
 from agecli import config as configs
 from agecli import distributed
-from agecli.ages import AgeGrid
 from agecli.backbones import load_weights
 from agecli.checkpoint import fingerprint
 from agecli.config import OPTIONS, Config, check, from_toml, replace
-from agecli.data.manifest import Manifest, read_manifest
-from agecli.data.splits import Fold, leakage, make_folds
+from agecli.data.manifest import Manifest
+from agecli.data.splits import Fold, leakage
 from agecli.devices import keep_memory, one_thread, pick_device
 from agecli.errors import InputError, Interrupted, MissingError
 from agecli.faces.align import Alignment
@@ -27,7 +26,8 @@ from agecli.forest.schedules import split_temperature
 from agecli.inputs import PixelInputs, frozen_inputs
 from agecli.interrupts import stop_flag
 from agecli.model import AgeModel, build_model
-from agecli.runs import Run, check_backbone, is_barely_begun, is_run, open_run, read_folds, start_run, write_report
+from agecli.runs import Run, check_backbone, is_barely_begun, is_run, open_run, read_faces, start_run, write_report
+from agecli.splitting import plan
 
 log = logging.getLogger("agecli")
 WARM = 0.1  # T at the end of a run above which a warning is due
@@ -50,6 +50,8 @@ def train(
     config: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
     folds: str | None = None,
+    list: str | Path | None = None,
+    exclude: str | Path | None = None,
     device: str = "auto",
     workers: int | None = None,
     resume: bool = False,
@@ -62,7 +64,8 @@ def train(
     keep_memory()
     distributed.join(target)
     try:
-        run, manifest, parts = _open(data, out, base_config(preset, config), changes, resume)
+        chosen_by = {name: str(file) for name, file in (("list", list), ("exclude", exclude)) if file}
+        run, manifest, parts = _open(data, out, base_config(preset, config), changes, chosen_by, resume)
         chosen = choose_folds(folds, len(parts))
         if run.config.training.batch_size % distributed.ranks():
             raise InputError(
@@ -75,7 +78,7 @@ def train(
         with stop_flag() as stop:
             job = _job(run, manifest, start, target, workers, listener or Listener(), stop)
             if distributed.rank() == 0 and not is_run(run.folder):  # all that can be wrong was tried before
-                start_run(run, manifest, parts, str(target), fingerprint(start))
+                start_run(run, manifest, parts, str(target), fingerprint(start), chosen_by)
             distributed.wait()
             job.listener.run_started(run, manifest, [parts[number - 1] for number in chosen])
             _warn_if_warm(run.config)
@@ -130,6 +133,7 @@ def _open(
     out: str | Path | None,
     base: Config | None,
     changes: Mapping[str, Any],
+    chosen_by: Mapping[str, str],
     resume: bool,
 ) -> tuple[Run, Manifest, list[Fold]]:
     """The run that is asked for: a new one, or the one that is there, with the faces and folds it was started with."""
@@ -154,16 +158,14 @@ def _open(
                 f"{folder} was started with another {' and '.join(different)}",
                 hint="a resumed run keeps its settings: leave these out, or start a new run with another --out",
             )
-        manifest = read_manifest(Path(data) if data else run.data, AgeGrid(run.config.ages.low, run.config.ages.high))
-        return run, manifest, read_folds(run, manifest)
+        return run, *read_faces(run, Path(data) if data else None)
     check(config)
     if folder.exists() and not is_barely_begun(folder):
         raise InputError(f"{folder} is not empty and holds no run", hint="name another folder with --out")
     source = Path(data or "aligned")
     if alignment := Alignment.read(source):
         config = replace(config, {f"alignment.{name}": value for name, value in vars(alignment).items()})
-    manifest = read_manifest(source, AgeGrid(config.ages.low, config.ages.high))
-    parts = make_folds(manifest.samples, config.data, config.training.seed)
+    manifest, parts = plan(source, config, chosen_by.get("list"), chosen_by.get("exclude"))
     smallest = min(len(fold.train) for fold in parts)
     if config.training.batch_size > smallest:
         raise InputError(

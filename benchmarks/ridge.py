@@ -14,12 +14,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from agecli.ages import AgeGrid
 from agecli.checkpoint import load_checkpoint
-from agecli.data.manifest import read_manifest
 from agecli.features import compute_features
 from agecli.files import read_csv
-from agecli.runs import open_run, read_folds
+from agecli.runs import open_run, read_faces
 
 PENALTIES = [10.0 ** (exponent / 4) for exponent in range(-8, 25)]
 
@@ -32,10 +30,10 @@ def ridge(x: Tensor, y: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
 
 def main(folder: Path) -> None:
     run = open_run(folder)
-    manifest = read_manifest(run.data, AgeGrid(run.config.ages.low, run.config.ages.high))
+    manifest, folds = read_faces(run)
     ages = torch.tensor([sample.age for sample in manifest.samples], dtype=torch.double)
     features: Tensor | None = None
-    for fold in read_folds(run, manifest):
+    for fold in folds:
         model = load_checkpoint(run.checkpoint(fold.number)).model
         if features is None:
             device = torch.device("cpu")

@@ -66,7 +66,7 @@ def run(learner: Learner, features: Tensor, y: Tensor, stop: int | None = None) 
 def mae(learner: Learner, features: Tensor, y: Tensor) -> float:
     with torch.no_grad():
         pmf = learner.forest.pmf(learner.forest.route(learner.network(features)))
-    return (ages.read(pmf, learner.forest.readout, learner.forest.grid) - y).abs().mean().item()
+    return float(abs(ages.read(pmf.numpy(), learner.forest.readout, learner.forest.grid) - y.numpy()).mean())
 
 
 @pytest.mark.parametrize("name", ["drf", "dldlf"])

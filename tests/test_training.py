@@ -52,6 +52,7 @@ def test_a_run_leaves_all_that_is_promised(cli: Cli, toy: Path, tmp_path: Path) 
     assert {path.name for path in (run / "fold-1").iterdir()} == {
         "history.csv",
         "predictions.csv",
+        "distributions.npz",
         "metrics.csv",
         "best.safetensors",
         "last.safetensors",
@@ -97,7 +98,7 @@ def test_evaluating_a_run_gives_the_same_numbers_again(cli: Cli, toy: Path, tmp_
     assert (fold / "predictions.csv").read_bytes() == before
     table = list(csv.DictReader(done.stdout.splitlines()))
     assert [row["model"] for row in table] == ["fold-2", "fold-3", "pooled"]
-    assert [row["leakage"] for row in table] == ["0", "0", ""]
+    assert [row["leakage"] for row in table] == ["0", "0", "0"]
     done = cli("evaluate", fold / "best.safetensors", "--data", toy, "--out", "e", "-o", "e.csv")
     assert done.returncode == 0, done.stderr
     assert len(rows(tmp_path / "e/predictions.csv")) == 120

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from agecli.ages import AgeGrid
-from agecli.data.sources import ALIASES
+from agecli.data.sources import recognise, walk
+from agecli.data.sources.labels import Label
+from agecli.data.sources.tables import from_row
 from agecli.errors import InputError, MissingError
 from agecli.files import read_csv
 
-NAMES = ("manifest.csv", "labels.csv")  # ours, and what a folder from elsewhere may bring
+TABLES = ("manifest.csv", "labels.csv")  # ours, and what a folder from elsewhere may bring
+log = logging.getLogger("agecli")
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class Sample:
     sex: str = ""
     race: str = ""
     split: str = ""
+    rank: str = ""
+    source: str = ""  # the photo it was cut from, relative to the original set
 
 
 @dataclass(frozen=True)
@@ -39,19 +45,36 @@ class Manifest:
         return hashlib.sha256(repr(self.samples).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def read_manifest(folder: Path, grid: AgeGrid) -> Manifest:
-    """The labelled faces of a folder that has a manifest.csv or a labels.csv."""
+@dataclass(frozen=True)
+class Row:
+    """A photo as a table or its own name describes it; nothing is checked yet."""
+
+    path: str
+    label: Label
+    source: str
+    where: str  # for error messages
+
+
+def read_rows(folder: Path, dataset: str = "auto") -> tuple[str, list[Row]]:
+    """What a folder says of its photos, by a manifest.csv, a labels.csv, or as the data set that it is recognised as."""
     if not folder.exists():
         raise MissingError(
             f"there is no data folder {folder}",
             hint="name one with --data DIR; `agecli toy DIR` draws one to try things on",
         )
-    file = next((folder / name for name in NAMES if (folder / name).is_file()), None)
-    if file is None:
+    file = next((folder / name for name in TABLES if (folder / name).is_file()), None)
+    if file and dataset in ("auto", "csv"):
+        return "csv", _table(file)
+    source = recognise(folder, walk(folder), dataset)
+    if not source.labels:
         raise MissingError(
-            f"{folder} has neither {' nor '.join(NAMES)}",
+            f"{folder} has neither {' nor '.join(TABLES)}, and is no data set whose names agecli knows",
             hint="a data folder has such a table, with the columns path and age",
         )
+    return source.name, [Row(path, label, "", path) for path, label in source.labels.items()]
+
+
+def _table(file: Path) -> list[Row]:
     rows = read_csv(file)
     if not rows:
         raise InputError(f"{file} lists no faces", hint="it needs a row for each face, under the columns path and age")
@@ -60,37 +83,112 @@ def read_manifest(folder: Path, grid: AgeGrid) -> Manifest:
         raise InputError(
             f"{file} has no column {' and no column '.join(sorted(missing))}", hint=f"it has: {', '.join(rows[0])}"
         )
-    samples = [sample for line, row in enumerate(rows, 2) if (sample := _sample(row, f"{file}, line {line}", grid))]
+    return [
+        Row(row["path"].strip(), from_row(row), row.get("source", "").strip(), f"{file}, line {line}")
+        for line, row in enumerate(rows, 2)
+    ]
+
+
+def read_manifest(
+    folder: Path,
+    grid: AgeGrid,
+    *,
+    paths: Collection[str] | None = None,
+    only: Iterable[str] | None = None,
+    exclude: Iterable[str] = (),
+) -> Manifest:
+    """The labelled faces of a folder; of those with these very paths or on this list, and without those excluded."""
+    _, rows = read_rows(folder)
+    if paths is not None:
+        rows = [row for row in rows if row.path in paths]
+    if only is not None:
+        rows = _matching(rows, only, "lists", keep=True)
+    if exclude:
+        rows = _matching(rows, exclude, "excludes", keep=False)
+    samples = [sample for row in rows if (sample := _sample(row, grid))]
     if not samples:
-        raise InputError(f"no face in {file} has an age", hint="fill the column age, in years")
-    _no_path_twice(samples, file)
+        raise InputError(f"no face in {folder} has an age", hint="fill the column age, in years")
+    _no_path_twice(samples, folder)
     return Manifest(folder, tuple(sorted(samples, key=lambda sample: sample.path)))
 
 
-def _sample(row: dict[str, str], where: str, grid: AgeGrid) -> Sample | None:
-    """A row as a sample; None if its age is not known."""
-    row = {ALIASES.get(key, key): value.strip() for key, value in row.items()}
-    if not row["age"]:
-        return None
+def parse_age(text: str) -> float | None:
+    """An age in years, or None for what is no number."""
     try:
-        age = float(row["age"])
+        age = float(text)
     except ValueError:
-        age = math.nan
-    if not math.isfinite(age):
+        return None
+    return age if math.isfinite(age) else None
+
+
+def _sample(row: Row, grid: AgeGrid) -> Sample | None:
+    """A row as a sample; None if its age is not known."""
+    label = row.label
+    if not label.age:
+        return None
+    age = parse_age(label.age)
+    if age is None:
         raise InputError(
-            f"{where}: age {row['age']!r} is not a number", hint="write ages in years, or leave unknown ones empty"
+            f"{row.where}: age {label.age!r} is not a number", hint="write ages in years, or leave unknown ones empty"
         )
     if age not in grid:
         raise InputError(
-            f"{where}: age {row['age']} is outside the age grid, {grid.low} to {grid.high}",
-            hint="mend the label, or train with a wider grid: --set ages.low=… or --set ages.high=…",
+            f"{row.where}: age {label.age} is outside the age grid, {grid.low} to {grid.high}",
+            hint="mend the label; or leave such faces out: `agecli audit DIR`, then `train --exclude suspicious.csv`; "
+            "or use a wider grid: --set ages.low=… or --set ages.high=…",
         )
-    return Sample(row["path"], age, *(row.get(key, "") for key in ("subject", "sex", "race", "split")))
+    return Sample(row.path, age, label.subject, label.sex, label.race, label.split, label.rank, row.source)
 
 
-def _no_path_twice(samples: Sequence[Sample], file: Path) -> None:
+def read_names(path: Path) -> list[str]:
+    """Names of photos from a file: a CSV with a column path, or one name to a line."""
+    if not path.is_file():
+        raise MissingError(
+            f"there is no file {path}", hint="it holds names of photos, one to a line or in a column path"
+        )
+    rows = read_csv(path)
+    if rows and "path" in rows[0]:
+        return [row["path"].strip() for row in rows]
+    if path.suffix == ".csv" and rows is not None and not rows:
+        return []  # a table without rows: nothing was found
+    lines = path.read_text(encoding="utf-8-sig", errors="surrogateescape").splitlines()
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _matching(rows: Sequence[Row], names: Iterable[str], verb: str, keep: bool) -> list[Row]:
+    """The rows that are named, or all others. A name with a folder is a whole path; one without may lack its ending."""
+    wanted = {PurePath(name.replace("\\", "/")).as_posix() for name in names}
+    met: set[str] = set()
+
+    def named(row: Row) -> bool:
+        keys = {PurePath(path).as_posix() for path in (row.path, row.source) if path}
+        keys |= {name for key in tuple(keys) for name in (PurePath(key).name, PurePath(key).stem)}
+        met.update(hits := keys & wanted)
+        return bool(hits)
+
+    chosen = [row for row in rows if named(row) == keep]
+    if wanted and not met:
+        raise InputError(
+            f"none of the {len(wanted)} names that the file {verb} is in the data, {sorted(wanted)[0]!r} among them",
+            hint="names are paths relative to the data folder or to the original set, or bare file names",
+        )
+    if missing := wanted - met:
+        log.warning("%d of %d names that the file %s are not in the data", len(missing), len(wanted), verb)
+    return chosen
+
+
+def _no_path_twice(samples: Sequence[Sample], folder: Path) -> None:
     seen: set[str] = set()
     for sample in samples:
         if sample.path in seen:
-            raise InputError(f"{file} lists {sample.path} twice", hint="keep one row for each face")
+            raise InputError(f"{folder} lists {sample.path} twice", hint="keep one row for each face")
         seen.add(sample.path)
+
+
+def counts(samples: Iterable[Sample], key: Callable[[Sample], str]) -> dict[str, int]:
+    """How many faces each group has, by name; those of no group are left out."""
+    found: dict[str, int] = {}
+    for sample in samples:
+        if name := key(sample):
+            found[name] = found.get(name, 0) + 1
+    return dict(sorted(found.items()))

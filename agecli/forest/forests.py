@@ -11,9 +11,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from agecli.ages import AgeGrid, Readout, gaussian_pmf, label_distribution
+from agecli.ages import AgeGrid, Readout
 from agecli.forest import categorical, gaussian
 from agecli.forest.gaussian import Gaussians
+from agecli.forest.grids import gaussian_pmf, label_distribution
 from agecli.forest.routing import entropy, leaf_log_probs
 
 Reduce = Callable[[Tensor], Tensor]

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from agecli.ages import AgeGrid, label_distribution
+from agecli.ages import AgeGrid
 from agecli.forest import categorical, gaussian
 from agecli.forest.gaussian import Gaussians
+from agecli.forest.grids import label_distribution
 from agecli.forest.routing import entropy, leaf_log_probs
 
 GRID = AgeGrid(0, 60)

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from agecli.ages import AgeGrid, label_distribution
+from agecli.ages import AgeGrid
 from agecli.forest import categorical, gaussian
 from agecli.forest.forests import CategoricalForest, GaussianForest
 from agecli.forest.gaussian import Gaussians
+from agecli.forest.grids import label_distribution
 from agecli.forest.routing import leaf_log_probs
 
 GRID = AgeGrid(0, 100)

@@ -1,0 +1,92 @@
+"""Splitting: the faces that are asked for, and the folds of a setup, without training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from agecli import config as configs
+from agecli.ages import AgeGrid
+from agecli.config import Config
+from agecli.data.manifest import Manifest, Sample, counts, read_manifest, read_names
+from agecli.data.splits import Fold, leakage, make_folds
+from agecli.files import write_csv
+from agecli.metrics import tidy
+
+SPLIT_COLUMNS = ("fold", "part", "path", "manifest")
+DIGEST_DIGITS = 16  # of the manifest's hash in splits.csv: enough to tell two data sets apart
+
+
+def plan(
+    folder: Path, config: Config, only: str | Path | None = None, exclude: str | Path | None = None
+) -> tuple[Manifest, list[Fold]]:
+    """The faces that a setup uses, of those that are listed and not excluded, and its folds over them."""
+    grid = AgeGrid(config.ages.low, config.ages.high)
+    listed = read_names(Path(only)) if only else None
+    manifest = read_manifest(folder, grid, only=listed, exclude=read_names(Path(exclude)) if exclude else ())
+    folds = make_folds(manifest.samples, config.data, config.training.seed, listed=only is not None)
+    used = sorted({i for fold in folds for part in fold.parts.values() for i in part})
+    if len(used) == len(manifest.samples):
+        return manifest, folds
+    place = {old: new for new, old in enumerate(used)}  # faces that no fold uses are no part of the run
+    return replace(manifest, samples=tuple(manifest.samples[i] for i in used)), [
+        Fold(fold.number, *(tuple(place[i] for i in part) for part in fold.parts.values())) for fold in folds
+    ]
+
+
+def write_splits(path: Path, manifest: Manifest, folds: Sequence[Fold]) -> None:
+    """splits.csv: every face of every part of every fold, with the beginning of the manifest's hash."""
+    digest = manifest.digest[:DIGEST_DIGITS]
+    paths = [sample.path for sample in manifest.samples]
+    rows = (
+        {"fold": fold.number, "part": part, "path": paths[index], "manifest": digest}
+        for fold in folds
+        for part, indices in fold.parts.items()
+        for index in indices
+    )
+    write_csv(path, rows, SPLIT_COLUMNS)
+
+
+def split(
+    data: str | Path,
+    *,
+    setup: str = "random",
+    out: str | Path | None = "splits.csv",
+    seed: int = 0,
+    list: str | Path | None = None,
+    exclude: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> list[dict[str, Any]]:
+    """The folds of a setup: written to a file, and described, a row for each part of each fold."""
+    changes = {"data.setup": setup, "training.seed": seed, **(settings or {})}
+    config = configs.check(configs.replace(Config(), changes))
+    manifest, folds = plan(Path(data), config, list, exclude)
+    if out:
+        write_splits(Path(out), manifest, folds)
+    return describe(manifest.samples, folds)
+
+
+def describe(samples: Sequence[Sample], folds: Sequence[Fold]) -> list[dict[str, Any]]:
+    """Sizes, ages, groups, and the share of test faces whose subject is also in training."""
+    rows = []
+    for fold in folds:
+        for part, indices in fold.parts.items():
+            if not indices:
+                continue
+            some = [samples[i] for i in indices]
+            ages = [sample.age for sample in some]
+            row: dict[str, Any] = {"fold": fold.number, "part": part, "images": len(some)}
+            row["subjects"] = len({sample.subject for sample in some if sample.subject}) or None
+            row |= {"youngest": min(ages), "mean_age": sum(ages) / len(ages), "oldest": max(ages)}
+            row |= {name: n for key in ("sex", "race") for name, n in counts(some, lambda s: getattr(s, key)).items()}  # noqa: B023
+            row["leakage"] = leakage(samples, fold) if part == "test" else None
+            rows.append({name: tidy(value) for name, value in row.items()})
+    return rows
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Those that some row has; groups in the middle, the leakage last."""
+    names = dict.fromkeys(name for row in rows for name in row if name != "leakage")
+    return (*names, "leakage")
