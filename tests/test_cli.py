@@ -113,7 +113,7 @@ def trained(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         weights="none",
         freeze=True,
         iterations=60,
-        settings={"data.size": 64},
+        settings={"data.size": 64, "data.val_share": 0.4},
     )
     return out / "fold-1/best.safetensors"
 
@@ -164,7 +164,9 @@ def test_formats_and_files(cli: Cli, toy: Path, tmp_path: Path, trained: Path) -
     assert len(table) == 121
     assert cli(*base, "-o", "ages.csv").stdout == ""
     lines = (tmp_path / "ages.csv").read_text().splitlines()
-    assert lines[0] == "schema,source,status,face,age,std,low,high,coverage,box_x,box_y,box_w,box_h,score,error,interval"
+    assert (
+        lines[0] == "schema,source,status,face,age,std,low,high,coverage,box_x,box_y,box_w,box_h,score,error,interval"
+    )
     assert len(lines) == 121
     assert lines[1].split(",")[9:13] == ["0", "0", "160", "160"]
 

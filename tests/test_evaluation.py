@@ -56,14 +56,21 @@ def test_another_readout_does_not_run_the_network_again(
     assert all(float(age).is_integer() for age in mode[0].predictions.predicted)
 
 
-def test_what_was_said_before_counts_only_for_the_same_weights_and_pictures(runs: Path, toy: Path, tmp_path: Path) -> None:
+def test_what_was_said_before_counts_only_for_the_same_weights_and_pictures(
+    runs: Path, toy: Path, tmp_path: Path
+) -> None:
     shutil.copytree(runs / "a", tmp_path / "a")
     shutil.copytree(toy, tmp_path / "toy")
     evaluation.evaluate(tmp_path / "a", data=tmp_path / "toy")
     asked: list[str] = []
     real = evaluation._ask
+
+    def ask(job: evaluation.Job, *rest: Any) -> Any:
+        asked.append(job.name)
+        return real(job, *rest)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation, "_ask", lambda job, *rest: (asked.append(job.name), real(job, *rest))[1])
+        patch.setattr(evaluation, "_ask", ask)
         evaluation.evaluate(tmp_path / "a", data=tmp_path / "toy")
         assert asked == []
         picture = next((tmp_path / "toy/images").iterdir())
@@ -131,11 +138,3 @@ def test_numbers_to_publish_come_with_their_confidence(cli: Cli, runs: Path) -> 
         assert row["leakage"] == 0
     assert cli("evaluate", runs / "a", "--readout", "middle").returncode == 2
     assert cli("evaluate", runs / "a", "--challenge", "x").returncode == 2
-
-
-def test_the_page_is_written(cli: Cli, runs: Path, tmp_path: Path) -> None:
-    done = cli("evaluate", runs / "a", runs / "b", "--report", "report.html", "--challenge", "18")
-    assert done.returncode == 0, done.stderr
-    page = (tmp_path / "report.html").read_text()
-    assert page.count("<img") >= 26  # the figures and the twenty worst faces
-    assert "https://" not in page.replace("http://www.w3.org", "")
