@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agecli.auditing import audit as audit
     from agecli.evaluation import evaluate as evaluate
     from agecli.prediction import predict as predict
     from agecli.preprocessing import preprocess as preprocess
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "evaluate", "predict", "preprocess", "split", "train"]
+__all__ = ["__version__", "audit", "evaluate", "predict", "preprocess", "split", "train"]
 
 _VERBS = {
     "preprocess": "preprocessing",
+    "audit": "auditing",
     "split": "splitting",
     "train": "training",
     "evaluate": "evaluation",

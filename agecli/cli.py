@@ -293,6 +293,7 @@ def evaluate(
         str | None,
         typer.Option(help="Age checks: a legal age, or a legal and a challenge age, as in 18,25.", metavar="AGE[,AGE]"),
     ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write one HTML page with pictures of it all.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -331,6 +332,11 @@ def evaluate(
         logging.getLogger("agecli").info("wrote %s", result.folder / "predictions.csv")
     wholes = pooled(results, ages)
     comparison = compare({name: whole.predictions for name, whole in wholes.items()}) if len(wholes) > 1 else []
+    if report:
+        from agecli.page import describe, write_page
+
+        write_page(report, [describe(name, whole) for name, whole in wholes.items()], comparison)
+        logging.getLogger("agecli").info("wrote %s", report)
     with destination(output, sys.stdout) as stream:
         write_evaluation(results, wholes, comparison, ages, _form(form, output), stream)
     if broken := {path for result in results for path in result.broken}:
@@ -357,7 +363,7 @@ def split(
     """Write and describe the folds of a protocol, without training: sizes, ages, groups, and what leaks."""
     _listen(quiet, verbose)
     from agecli.report import destination, write_rows
-    from agecli.splitting import columns
+    from agecli.splitting import columns, for_people
     from agecli.splitting import split as run
 
     settings = dict(_assignment(text) for text in set_ or [])
@@ -365,12 +371,52 @@ def split(
     shape = _form(form, output)
     log = logging.getLogger("agecli")
     folds = max(row["fold"] for row in rows)
-    if shape == "table" and folds > SHOWN_FOLDS:
-        log.info("%d folds; the first %d:", folds, SHOWN_FOLDS)
-        rows = [row for row in rows if row["fold"] <= SHOWN_FOLDS]
+    names = columns(rows)
+    if shape == "table":
+        if folds > SHOWN_FOLDS:
+            log.info("%d folds; the first %d:", folds, SHOWN_FOLDS)
+        rows, names = for_people([row for row in rows if row["fold"] <= SHOWN_FOLDS])
     with destination(output, sys.stdout) as stream:
-        write_rows(rows, columns(rows), shape, stream)
+        write_rows(rows, names, shape, stream)
     log.info("wrote %s", out)
+
+
+@app.command()
+def audit(
+    data: Annotated[Path, typer.Argument(help="A data set, or a folder with a manifest.csv or a labels.csv.")],
+    dataset: Annotated[str, typer.Option(help=DATASETS)] = "auto",
+    out: Annotated[Path, typer.Option(help="The file for suspicious rows; `train --exclude` takes it.")] = Path(
+        "suspicious.csv"
+    ),
+    workers: Annotated[int, typer.Option(min=1, help="Processes that look at photos.")] = 1,
+    form: Form = None,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Look for labels that can't be true: odd ages, subjects at odds with themselves, one photo with two ages.
+
+    Exits with 1 if there are any.
+    """
+    screen = _listen(quiet, verbose)
+    from agecli.auditing import COLUMNS
+    from agecli.auditing import audit as run
+    from agecli.console import Bars
+    from agecli.report import destination, write_rows
+
+    with Bars(screen, quiet) as bars:
+        found = run(
+            data,
+            dataset=dataset,
+            out=out,
+            workers=workers,
+            progress=bars.show,
+        )
+    with destination(output, sys.stdout) as stream:
+        write_rows(found.rows(), COLUMNS, _form(form, output), stream)
+    logging.getLogger("agecli").info("wrote %s", out)
+    if found.findings:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -53,11 +53,12 @@ def write_text(path: Path, text: str) -> None:
         part.write_text(text, encoding="utf-8")
 
 
-def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
+def write_csv(path: Path, rows: Iterable[Mapping[str, Any] | tuple[Any, ...]], columns: Sequence[str]) -> None:
+    """A row is a mapping, or its cells in the order of the columns."""
     with write_whole(path) as part, part.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(row if isinstance(row, tuple) else [row.get(name, "") for name in columns] for row in rows)
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:

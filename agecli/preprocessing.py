@@ -6,7 +6,6 @@ line; the tables are written from the journal at the end.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import multiprocessing
 import os
@@ -309,7 +308,7 @@ def _write_tables(out: Path, tasks: Sequence[Task], results: Sequence[Result]) -
     """manifest.csv last, so that its presence means that all is there."""
     write_csv(out / "failures.csv", (result for result in results if "status" in result), FAILURE_COLUMNS)
     rows = (
-        {**dataclasses.asdict(task.label or Label()), "source": task.source, **face}
+        {**(task.label or Label())._asdict(), "source": task.source, **face}
         for task, result in zip(tasks, results, strict=True)
         for face in result.get("faces", ())
     )

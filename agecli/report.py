@@ -12,9 +12,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.table import Table
 
-from agecli import groups
 from agecli.files import write_whole
-from agecli.metrics import METRIC_COLUMNS
 
 FORMATS = ("table", "csv", "jsonl")
 Row = Mapping[str, Any]
@@ -74,10 +72,16 @@ def _table(rows: Iterable[Row], columns: Sequence[str], stream: TextIO) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
     names = [name for name in columns if any(row.get(name) is not None for row in shown)]
     for name in names:
-        table.add_column(HEADINGS.get(name, (name, ""))[0], justify="left" if name == columns[0] else "right")
+        table.add_column(
+            HEADINGS.get(name, (name, ""))[0], justify="left" if name in (columns[0], "groups") else "right"
+        )
     for row in shown:
         table.add_row(*(_cell(name, row.get(name)) for name in names))
-    Console(file=stream, soft_wrap=True).print(table)
+    console = Console(file=stream)
+    console.width = max(
+        console.width, Console(width=1000).measure(table).maximum
+    )  # a long line is better than a cut one
+    console.print(table)
 
 
 RANGES = {"mae": "{:.2f}", "difference": "{:+.2f}"}  # numbers that have a confidence interval
@@ -112,6 +116,9 @@ def write_evaluation(
     stream: TextIO,
 ) -> None:
     """What `evaluate` found: every number for programs; for people the main ones, groups, and how models compare."""
+    from agecli import groups
+    from agecli.metrics import METRIC_COLUMNS
+
     several = len(wholes) > 1
     rows = [
         {**result.row(), "model": f"{result.model} {result.name}" if several else result.name} for result in results

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def write_splits(path: Path, manifest: Manifest, folds: Sequence[Fold]) -> None:
     digest = manifest.digest[:DIGEST_DIGITS]
     paths = [sample.path for sample in manifest.samples]
     rows = (
-        {"fold": fold.number, "part": part, "path": paths[index], "manifest": digest}
+        (fold.number, part, paths[index], digest)
         for fold in folds
         for part, indices in fold.parts.items()
         for index in indices
@@ -80,13 +81,28 @@ def describe(samples: Sequence[Sample], folds: Sequence[Fold]) -> list[dict[str,
             row: dict[str, Any] = {"fold": fold.number, "part": part, "images": len(some)}
             row["subjects"] = len({sample.subject for sample in some if sample.subject}) or None
             row |= {"youngest": min(ages), "mean_age": sum(ages) / len(ages), "oldest": max(ages)}
-            row |= {name: n for key in ("sex", "race") for name, n in counts(some, lambda s: getattr(s, key)).items()}  # noqa: B023
+            row |= {name: n for key in ("sex", "race") for name, n in counts(some, attrgetter(key)).items()}
             row["leakage"] = leakage(samples, fold) if part == "test" else None
             rows.append({name: tidy(value) for name, value in row.items()})
     return rows
 
 
+PLAIN = ("fold", "part", "images", "subjects", "youngest", "mean_age", "oldest")
+
+
 def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Those that some row has; groups in the middle, the leakage last."""
-    names = dict.fromkeys(name for row in rows for name in row if name != "leakage")
-    return (*names, "leakage")
+    return (*dict.fromkeys(name for row in rows for name in row if name != "leakage"), "leakage")
+
+
+def for_people(rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """The same with the groups of each part as one text of shares, and its columns."""
+    groups = [name for name in columns(rows) if name not in (*PLAIN, "leakage")]
+    shown = [
+        {
+            **row,
+            "groups": " ".join(f"{name} {row[name] / row['images']:.0%}" for name in groups if row.get(name)) or None,
+        }
+        for row in rows
+    ]
+    return shown, (*PLAIN, "groups", "leakage")

@@ -138,3 +138,11 @@ def test_numbers_to_publish_come_with_their_confidence(cli: Cli, runs: Path) -> 
         assert row["leakage"] == 0
     assert cli("evaluate", runs / "a", "--readout", "middle").returncode == 2
     assert cli("evaluate", runs / "a", "--challenge", "x").returncode == 2
+
+
+def test_the_page_is_written(cli: Cli, runs: Path, tmp_path: Path) -> None:
+    done = cli("evaluate", runs / "a", runs / "b", "--report", "report.html", "--challenge", "18")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<img") >= 26  # the figures and the twenty worst faces
+    assert "https://" not in page.replace("http://www.w3.org", "")

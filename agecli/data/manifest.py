@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 from agecli.ages import AgeGrid
 from agecli.data.sources import recognise, walk
@@ -45,8 +47,7 @@ class Manifest:
         return hashlib.sha256(repr(self.samples).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A photo as a table or its own name describes it; nothing is checked yet."""
 
     path: str
@@ -187,8 +188,6 @@ def _no_path_twice(samples: Sequence[Sample], folder: Path) -> None:
 
 def counts(samples: Iterable[Sample], key: Callable[[Sample], str]) -> dict[str, int]:
     """How many faces each group has, by name; those of no group are left out."""
-    found: dict[str, int] = {}
-    for sample in samples:
-        if name := key(sample):
-            found[name] = found.get(name, 0) + 1
+    found = Counter(map(key, samples))
+    found.pop("", None)
     return dict(sorted(found.items()))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date
+from functools import cache
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(NamedTuple):
     """What is known of a face; unknown values are empty."""
 
     age: str = ""
@@ -40,6 +40,7 @@ def sex(text: str) -> str:
     return SEXES.get(text.strip().lower(), text.strip())
 
 
+@cache
 def day(text: str) -> date | None:
     """A date as it stands in tables: 1949-07-01, 7/1/1949 or 07/01/49 (month first), 1949. None if it is none."""
     text = text.strip().partition(" ")[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path, PurePath
 from typing import Any
@@ -42,7 +41,7 @@ def cacd_mat(folder: Path, files: Sequence[str]) -> dict[str, Label] | None:
         elif named:
             found[file] = named
     return {
-        file: label if label.rank else replace(label, rank=ranks.get(label.subject, ""))
+        file: label if label.rank else label._replace(rank=ranks.get(label.subject, ""))
         for file, label in found.items()
     }
 

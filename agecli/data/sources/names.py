@@ -17,35 +17,36 @@ AAF = re.compile(r"(\d{5})A(\d{2,3})")
 AGEDB = re.compile(r"(\d+)_([^_]*[^\W\d_][^_]*)_(\d{1,3})_([mf])", re.I)
 
 
-def _name(path: str) -> str:
+def name_of(path: str) -> str:
+    """The last part of a path; many times quicker than pathlib, and a set has 55,000 of them."""
     return path.replace("\\", "/").rpartition("/")[2]
 
 
-def _stem(path: str) -> str:
-    return _name(path).rpartition(".")[0]
+def stem_of(path: str) -> str:
+    return name_of(path).rpartition(".")[0]
 
 
 def _morph(path: str) -> Label | None:
     """009055_1M54.JPG: subject, number of the photo, sex, age"""
-    found = MORPH.fullmatch(_stem(path))
+    found = MORPH.fullmatch(stem_of(path))
     return Label(str(int(found[4])), found[1], found[3].upper()) if found else None
 
 
 def _fgnet(path: str) -> Label | None:
     """001A02.JPG, 001A43a.JPG: subject, age, and a letter if there are several"""
-    found = FGNET.fullmatch(_stem(path))
+    found = FGNET.fullmatch(stem_of(path))
     return Label(str(int(found[2])), found[1]) if found else None
 
 
 def _cacd(path: str) -> Label | None:
     """14_Aaron_Johnson_0001.jpg: age, name, number"""
-    found = CACD.fullmatch(_stem(path))
+    found = CACD.fullmatch(stem_of(path))
     return Label(found[1], found[2]) if found else None
 
 
 def _utkface(path: str) -> Label | None:
     """26_0_1_20170116174525125.jpg.chip.jpg: age, sex, race, date; some names lack one of them"""
-    found = UTKFACE.match(_name(path))
+    found = UTKFACE.match(name_of(path))
     if not found:
         return None
     sex, race = found[2], found[3]
@@ -60,13 +61,13 @@ def _afad(path: str) -> Label | None:
 
 def _aaf(path: str) -> Label | None:
     """00000A02.jpg: photo, age; each photo is of another person"""
-    found = AAF.fullmatch(_stem(path))
+    found = AAF.fullmatch(stem_of(path))
     return Label(str(int(found[2]))) if found else None
 
 
 def _agedb(path: str) -> Label | None:
     """0_MariaCallas_35_f.jpg: number of the photo, name, age, sex"""
-    found = AGEDB.fullmatch(_stem(path))
+    found = AGEDB.fullmatch(stem_of(path))
     return Label(str(int(found[3])), found[2], found[4].upper()) if found else None
 
 

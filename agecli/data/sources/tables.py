@@ -5,16 +5,14 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
 from pathlib import Path, PurePath
 
 from agecli.data.sources import labels
 from agecli.data.sources.labels import ALIASES, Label
-from agecli.data.sources.names import MORPH, PARSERS
+from agecli.data.sources.names import PARSERS, name_of, stem_of
 from agecli.errors import InputError
 from agecli.files import read_csv
 
-FIELDS = tuple(field.name for field in fields(Label))
 MORPH_RACES = {"W": "White", "B": "Black", "A": "Asian", "H": "Hispanic", "I": "Indian", "O": "Other"}
 MORPH_COLUMNS = {  # ours, and what its releases call them
     "subject": ("id_num", "id", "subject_id", "subject"),
@@ -31,8 +29,8 @@ MORPH_COLUMNS = {  # ours, and what its releases call them
 def from_row(row: dict[str, str]) -> Label:
     """A row of a labels.csv or manifest.csv, whatever its columns are called."""
     known = {ALIASES.get(key, key): value.strip() for key, value in row.items() if value.strip()}
-    label = Label(**{name: known.get(name, "") for name in FIELDS})
-    return replace(label, sex=labels.sex(label.sex))
+    label = Label(**{name: known.get(name, "") for name in Label._fields})
+    return label._replace(sex=labels.sex(label.sex))
 
 
 def labels_csv(path: Path) -> dict[str, Label]:
@@ -64,36 +62,31 @@ def morph_csv(folder: Path, files: Sequence[str]) -> dict[str, Label] | None:
     for path, columns in _tables(folder):
         names = {ours: next((n for n in theirs if n in columns), "") for ours, theirs in MORPH_COLUMNS.items()}
         if all(names[key] for key in ("subject", "birth", "taken", "race", "sex")):
-            return _morph_labels(read_csv(path), names, files) or None
+            return _morph_labels(path, names, files) or None
     return None
 
 
-def _morph_labels(rows: list[dict[str, str]], names: dict[str, str], files: Sequence[str]) -> dict[str, Label]:
+def _morph_labels(path: Path, names: dict[str, str], files: Sequence[str]) -> dict[str, Label]:
     """A label for each photo, from its row in the table if it has one, else from its name alone."""
+    by_name = {name_of(file).lower(): file for file in files}
+    named = {file: label for file in files if (label := PARSERS["morph"](file))}
     by_number: dict[tuple[int, int], str] = {}
-    by_name: dict[str, str] = {}
-    for file in files:
-        name = PurePath(file).name
-        by_name[name.lower()] = file
-        if found := MORPH.fullmatch(PurePath(name).stem):
-            by_number[int(found[1]), int(found[2])] = file
-    found_labels: dict[str, Label] = {}
-    for row in rows:
-        known = {ours: row.get(theirs, "").strip() for ours, theirs in names.items()}
-        file = by_name.get(PurePath(known["photo"].replace("\\", "/")).name.lower(), "")
+    for file in named:
+        subject, _, rest = stem_of(file).partition("_")
+        by_number[int(subject), int(re.split("[MFmf]", rest)[0])] = file
+    found: dict[str, Label] = dict(named)  # a photo that the table leaves out still has its name
+    for row in read_csv(path):
+        known = {ours: row[theirs].strip() if theirs else "" for ours, theirs in names.items()}
+        file = by_name.get(name_of(known["photo"]).lower(), "")
         if not file and known["subject"].isdigit() and known["picture"].isdigit():
             file = by_number.get((int(known["subject"]), int(known["picture"])), "")
         if file:
-            found_labels[file] = _morph_label(known, file)
-    for file in files:  # a photo that the table leaves out still has its name
-        if file not in found_labels and (named := PARSERS["morph"](file)):
-            found_labels[file] = named
-    return found_labels
+            found[file] = _morph_label(known, named.get(file))
+    return found
 
 
-def _morph_label(known: dict[str, str], file: str) -> Label:
+def _morph_label(known: dict[str, str], named: Label | None) -> Label:
     birth, taken = labels.day(known["birth"]), labels.day(known["taken"])
-    named = PARSERS["morph"](file)
     age = named.age if named else known["age"]
     if not age and birth and taken:
         age = str(labels.years_between(birth, taken))
