@@ -8,14 +8,8 @@ agree in details and shades. Aligned faces all look alike to a hash, so nothing 
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
-import signal
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -26,24 +20,24 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from agecli.errors import InputError
 from agecli.pictures import MOST_PIXELS, UnreadableError, read_picture
+from agecli.workers import Map
+from agecli.workers import workers as worker_processes
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 Pair = tuple[str, str, bool]  # two photos, and whether one is to be mirrored
 Progress = Callable[[str, int, int], None]  # of what, done, in all
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
-# Set on the 53 copies that comparing all pairs of photos in UTKFace, AAF and FG-NET (131 million) brought to light.
+# Set on the 52 copies that comparing all pairs of photos in UTKFace, AAF and FG-NET (131 million) brought to light.
 SIDE = 64  # of the small grey picture that everything here looks at
 BITS = 64
 BANDS = 5  # of two hashes with up to 9 different bits, some fifth has one at most
-RADIUS = 2 * BANDS - 1  # 50 of the 53 are this near; the others are cropped by more than the rest
+RADIUS = 2 * BANDS - 1  # 50 of the 52 are this near; the others are cropped by more
 ALIKE = 0.85  # correlation of two prints: the 50 have 0.87 or more, and 15 of 16 other pairs with near hashes less
-SAME = 0.9  # correlation of details: 47 of the 50 have more; no two different photos had more than 0.85
-SHADES = 0.95  # correlation of equalised shades: 45 of the 47; drawn faces that share all outlines (`agecli toy`) have 0.93
+SAME = 0.9  # correlation of details: 47 of the 50 have more; two photos of one sitting had 0.87, of two people 0.85
+SHADES = 0.95  # correlation of equalised shades: 45 of the 47; drawn faces with equal outlines (`agecli toy`) 0.93
 DETAIL = 3.0  # pixels; what is larger, such as light, background and the face that all have, is not compared
 OVERLAP = 0.6  # of the picture; crops that share less are different pictures
 FLAT = 2.0  # grey levels; a picture that varies less, such as a blank page, has nothing to compare
@@ -121,7 +115,7 @@ def find_duplicates(
     first: dict[bytes, int] = {}  # the photo with these bytes
     links: list[Link] = []
     unreadable: dict[str, str] = {}
-    with _workers(workers) as run:
+    with worker_processes(workers, chunk=16, advice="Use fewer --workers") as run:
         for number, seen in enumerate(run(partial(_look, folder), names)):
             if isinstance(seen, str):
                 unreadable[names[number]] = seen
@@ -269,7 +263,7 @@ def likeness(one: Floats, two: Floats) -> tuple[float, float]:
     ECC finds the affine map between them whatever their light and contrast (Evangelidis and Psarakis, 2008).
     """
     still = np.eye(2, 3, dtype=np.float32)
-    steps = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 50, 1e-4)
+    steps = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 15, 1e-3)  # all copies above are there after 10
     try:
         warp: Any = cv2.findTransformECC(one, two, still.copy(), cv2.MOTION_AFFINE, steps)[1]
     except cv2.error:  # it found none
@@ -293,26 +287,3 @@ def _equalised(shades: NDArray[Any]) -> NDArray[Any]:
     levels = shades.round().clip(0, 255).astype(np.uint8)
     count = np.bincount(levels, minlength=256)
     return (np.cumsum(count) - count / 2)[levels]
-
-
-@contextmanager
-def _workers(count: int) -> Iterator[Map]:
-    """A `map` over that many processes."""
-    if count == 1:
-        yield map
-        return
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    pool = ProcessPoolExecutor(count, context, _calm)
-    try:
-        yield partial(pool.map, chunksize=16)
-    except BrokenProcessPool as error:
-        raise InputError("a worker was killed", hint="did memory run out? Use fewer --workers") from error
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _calm() -> None:
-    """A worker uses one thread, and leaves Ctrl-C to its parent."""
-    cv2.setNumThreads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)

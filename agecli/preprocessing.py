@@ -7,13 +7,9 @@ line; the tables are written from the journal at the end.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +27,7 @@ from agecli.faces.align import Alignment, Photo, align
 from agecli.faces.detect import DETECTORS, Face, find_faces, main_face
 from agecli.files import write_csv, write_text, write_whole
 from agecli.pictures import SUFFIXES, UnreadableError, read_picture
+from agecli.workers import workers as worker_processes
 
 EYES = ("left_eye_x", "left_eye_y", "right_eye_x", "right_eye_y")
 MANIFEST_COLUMNS = (
@@ -169,27 +166,9 @@ def _inside(file: str) -> PurePath:
 
 def _run(work: Work, tasks: Sequence[Task], workers: int) -> Iterator[Result]:
     """The results in the order of the tasks."""
-    if workers == 1:
-        yield from map(partial(_process, work), tasks)
-        return
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    pool = ProcessPoolExecutor(workers, context, _calm)
-    try:
-        yield from pool.map(partial(_process, work), tasks, chunksize=4)
-    except BrokenProcessPool as error:
-        hint = "did memory run out? Go on with --resume and fewer --workers"
-        raise InputError("a worker was killed; all that was done is kept", hint) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _calm() -> None:
-    """A worker uses one thread, and leaves Ctrl-C to its parent."""
-    import signal
-
-    cv2.setNumThreads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    advice = "Go on with --resume and fewer --workers: all that was done is kept"
+    with worker_processes(workers, chunk=4, advice=advice) as run:
+        yield from run(partial(_process, work), tasks)
 
 
 def _process(work: Work, task: Task) -> Result:
