@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agecli.ages import Floats
+from agecli.data.manifest import Sample
 from agecli.randomness import generator
 
 RESAMPLES = 1000
@@ -16,12 +19,10 @@ LEVEL = 0.95
 CHUNK = 2_000_000  # draws at a time: 55,000 subjects a thousand times would not fit in memory
 
 
-def people(subjects: Sequence[str]) -> NDArray[np.int64]:
-    """A number for each face's subject; a face without one is its own."""
+def people(samples: Sequence[Sample]) -> NDArray[np.int64]:
+    """A number for each face's subject. A photo without one is its own, also if several folds tested it."""
     known: dict[str, int] = {}
-    return np.array(
-        [known.setdefault(subject or f"\0{i}", len(known)) for i, subject in enumerate(subjects)], dtype=np.int64
-    )
+    return np.array([known.setdefault(s.subject or f"\0{s.path}", len(known)) for s in samples], dtype=np.int64)
 
 
 def resampled(top: Floats, bottom: Floats, who: NDArray[np.int64], resamples: int = RESAMPLES, seed: int = 0) -> Floats:
@@ -53,6 +54,14 @@ def limits(draws: Floats, level: float = LEVEL) -> tuple[Floats, Floats]:
         warnings.simplefilter("ignore", RuntimeWarning)  # a column without a number is NaN, which is what we want
         low, high = np.nanpercentile(draws, [tail, 100 - tail], axis=0)
     return np.asarray(low), np.asarray(high)
+
+
+def rate_limits(share: float, people: int, level: float = LEVEL) -> tuple[float, float]:
+    """The score interval (Wilson) of a share of so many people: for shares of 0 and 1, which no resample can vary."""
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    middle = (share + z**2 / (2 * people)) / (1 + z**2 / people)
+    half = z / (1 + z**2 / people) * math.sqrt(share * (1 - share) / people + z**2 / (4 * people**2))
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def two_sided_p(difference: Floats) -> float:

@@ -293,6 +293,7 @@ def evaluate(
         str | None,
         typer.Option(help="Age checks: a legal age, or a legal and a challenge age, as in 18,25.", metavar="AGE[,AGE]"),
     ] = None,
+    exclude: Exclude = None,
     report: Annotated[Path | None, typer.Option(help="Write one HTML page with pictures of it all.")] = None,
     out: Annotated[
         Path | None,
@@ -323,6 +324,7 @@ def evaluate(
             setup=setup,
             readout=readout,
             challenge=ages,
+            exclude=exclude,
             out=out,
             device=device,
             workers=workers,
@@ -352,6 +354,7 @@ def split(
         "splits.csv"
     ),
     seed: Annotated[int, typer.Option(help="Of the random draw.")] = 0,
+    preset: Annotated[str, typer.Option(help="modern, or paper, which holds nothing out for validation.")] = "modern",
     list_: List = None,
     exclude: Exclude = None,
     set_: Settings = None,
@@ -367,7 +370,7 @@ def split(
     from agecli.splitting import split as run
 
     settings = dict(_assignment(text) for text in set_ or [])
-    rows = run(data, setup=setup, out=out, seed=seed, list=list_, exclude=exclude, settings=settings)
+    rows = run(data, setup=setup, out=out, seed=seed, preset=preset, list=list_, exclude=exclude, settings=settings)
     shape = _form(form, output)
     log = logging.getLogger("agecli")
     folds = max(row["fold"] for row in rows)

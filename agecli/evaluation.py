@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,30 +19,18 @@ from agecli import config as configs
 from agecli.ages import READOUTS, AgeGrid, Readout
 from agecli.checkpoint import Checkpoint, load_checkpoint
 from agecli.config import Config
-from agecli.data.manifest import Manifest, read_manifest
+from agecli.data.manifest import Manifest, read_manifest, read_names
 from agecli.data.splits import Fold, leakage, make_folds
 from agecli.devices import keep_memory, pick_device
 from agecli.errors import InputError, MissingError
-from agecli.groups import breakdown, write_results
+from agecli.groups import breakdown, write_pooled, write_results
 from agecli.inference import distributions, source_of
 from agecli.inputs import Inputs, PixelInputs, frozen_inputs
 from agecli.metrics import Metrics, Predictions, measure, pick, pool, predictions, read_predictions, tidy
-from agecli.runs import Run, open_run, read_faces, write_report
+from agecli.runs import Run, is_run, open_run, read_faces, write_report
 
 log = logging.getLogger("agecli")
 Progress = Callable[[int, int], None]
-COMPARISON_COLUMNS = (
-    "model",
-    "images",
-    "mae",
-    "mae_low",
-    "mae_high",
-    "cs5",
-    "difference",
-    "difference_low",
-    "difference_high",
-    "p",
-)
 
 
 @dataclass(frozen=True)
@@ -70,6 +60,7 @@ def evaluate(
     setup: str | None = None,
     readout: str | None = None,
     challenge: Sequence[float] = (),
+    exclude: str | Path | None = None,
     out: str | Path | None = None,
     device: str = "auto",
     workers: int | None = None,
@@ -88,9 +79,12 @@ def evaluate(
     target = pick_device(device)
     keep_memory()
     results: list[Result] = []
-    for number, model in enumerate(models, 1):
-        place = Path(out) / f"{number}-{Path(model).stem}" if out and len(models) > 1 else Path(out) if out else None
-        task = Task(Path(model), data, setup, cast("Readout | None", readout), tuple(challenge), place)
+    different = list({Path(model).resolve(): model for model in models}.values())
+    if len(different) < len(models):
+        log.warning("a model was named twice, and is measured once")
+    for number, model in enumerate(different, 1):
+        place = Path(out) / f"{number}-{Path(model).stem}" if out and len(different) > 1 else Path(out) if out else None
+        task = Task(Path(model), data, setup, cast("Readout | None", readout), tuple(challenge), exclude, place)
         results += _evaluate(task, target, workers, progress)
     return results
 
@@ -104,6 +98,7 @@ class Task:
     setup: str | None
     readout: Readout | None
     challenge: tuple[float, ...]
+    exclude: str | Path | None
     out: Path | None
 
 
@@ -124,6 +119,7 @@ def _evaluate(task: Task, device: torch.device, workers: int | None, progress: P
     base = task.out or (path if run else path.parent)
     if not task.out and not plain:
         base /= "-".join(filter(None, ("evaluation", "" if own else folder.resolve().name, task.readout)))
+        base = base if run else base / path.stem
     results: list[Result] = []
     inputs: Inputs | None = None
     for job in _jobs(task, run, folder, own):
@@ -134,9 +130,13 @@ def _evaluate(task: Task, device: torch.device, workers: int | None, progress: P
             if inputs is None or not checkpoint.config.backbone.freeze:  # a frozen backbone is the same in all
                 inputs = _inputs(checkpoint, job.manifest, device, workers, progress)
             stored = _ask(job, checkpoint, inputs, device)
+        if plain and stored[1] and not task.out:  # what the run once measured on all of its faces stays
+            base = path / "evaluation"
         results.append(_measure(task, job, base / job.name, checkpoint, *stored, source))
-    if plain and run is not None and task.out is None:
+    if plain and run is not None and base == path:
         write_report(run, {int(r.name.removeprefix("fold-")): r.leakage for r in results})
+    elif len(results) > 1:
+        write_pooled(base, {result.name: result.predictions for result in results}, task.challenge)
     return results
 
 
@@ -163,19 +163,30 @@ def _jobs(task: Task, run: Run | None, folder: Path, own: bool) -> Iterator[Job]
         for n in _finished(run):
             yield Job(f"fold-{n}", run.checkpoint(n), manifest, parts[n], run.fold(n))
         return
-    manifest = read_manifest(folder, AgeGrid(config.ages.low, config.ages.high))
-    trained = _trained(run, manifest)
-    models = (
-        [(f"fold-{n}", run.checkpoint(n), trained.get(n)) for n in _finished(run)] if run else [("", task.model, None)]
-    )
+    owner, number = (run, 0) if run else _owner(task.model)
+    if owner is not None and folder.resolve() == owner.data.resolve():
+        manifest, _ = read_faces(owner, folder)  # of a folder, a run knows the faces that it was given
+    else:
+        excluded = read_names(Path(task.exclude)) if task.exclude else ()
+        manifest = read_manifest(folder, AgeGrid(config.ages.low, config.ages.high), exclude=excluded)
+    trained = _trained(owner, manifest)
+    models = [(f"fold-{n}", run.checkpoint(n), n) for n in _finished(run)] if run else [("", task.model, number)]
     tests = (
         [(f"{task.setup}-{fold.number}", fold.test) for fold in _folds(manifest, config, task.setup)]
         if task.setup
         else []
     )
-    for name, checkpoint, seen in models:
+    for name, checkpoint, fold_number in models:
+        seen = trained.get(fold_number, ((), ()))
         for part, test in tests or [("", tuple(range(len(manifest.samples))))]:
-            yield Job("/".join(filter(None, (name, part))), checkpoint, manifest, Fold(1, *(seen or ((), ())), test))
+            yield Job("/".join(filter(None, (name, part))), checkpoint, manifest, Fold(1, *seen, test))
+
+
+def _owner(checkpoint: Path) -> tuple[Run | None, int]:
+    """The run that a checkpoint lies in, and the number of its fold."""
+    found = re.fullmatch(r"fold-(\d+)", checkpoint.resolve().parent.name)
+    folder = checkpoint.resolve().parent.parent
+    return (open_run(folder), int(found[1])) if found and is_run(folder) else (None, 0)
 
 
 def _trained(run: Run | None, manifest: Manifest) -> dict[int, tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -197,8 +208,7 @@ def _folds(manifest: Manifest, config: Config, setup: str) -> list[Fold]:
 
 
 def _finished(run: Run) -> list[int]:
-    numbers = sorted(int(folder.name.removeprefix("fold-")) for folder in run.folder.glob("fold-*") if folder.is_dir())
-    finished = [number for number in numbers if run.finished(number)]
+    finished = run.folds_there()
     if not finished:
         raise MissingError(
             f"no fold of {run.folder} is finished", hint=f"go on with: agecli train --resume --out {run.folder}"
@@ -295,7 +305,7 @@ def compare(models: Mapping[str, Predictions]) -> list[dict[str, Any]]:
             log.warning("%s: compared on %d of its %d faces, which all models have", name, len(shared), len(said))
     aligned = {name: pick(said, [numbered[name][key] for key in shared]) for name, said in models.items()}
     first = next(iter(aligned.values()))
-    who = bootstrap.people([sample.subject for sample in first.samples])
+    who = bootstrap.people(first.samples)
     errors = np.stack([np.abs(said.error) for said in aligned.values()], axis=1)
     draws = bootstrap.resampled(errors, np.ones_like(errors), who)
     low, high = bootstrap.limits(draws)
@@ -313,11 +323,15 @@ def compare(models: Mapping[str, Predictions]) -> list[dict[str, Any]]:
     return [{name: tidy(value) for name, value in row.items()} for row in rows]
 
 
-def _numbered(said: Predictions) -> dict[tuple[str, int], int]:
-    """Where each face stands; one that several folds tested is told apart by which time it is."""
-    seen: dict[str, int] = {}
+def _numbered(said: Predictions) -> dict[tuple[str, float, str, int], int]:
+    """Where each face stands, by path, age and subject, since names alone repeat in other data sets.
+
+    One that several folds tested is told apart by which time it is.
+    """
+    seen: Counter[tuple[str, float, str]] = Counter()
     places = {}
     for place, sample in enumerate(said.samples):
-        seen[sample.path] = seen.get(sample.path, 0) + 1
-        places[sample.path, seen[sample.path]] = place
+        face = (sample.path, sample.age, sample.subject)
+        seen[face] += 1
+        places[(*face, seen[face])] = place
     return places

@@ -109,9 +109,7 @@ def compute_features(
             known.update(rows)
         done += len(batch.indices) + len(batch.broken)
         progress(done, len(keys))
-    if not known:
-        return Features(torch.zeros(len(keys), 0), broken)
-    blank = torch.full_like(next(iter(known.values())), torch.nan)
+    blank = torch.full((model.f.in_features,), torch.nan)
     return Features(torch.stack([known.get(key, blank) for key in keys]), broken)
 
 

@@ -53,17 +53,28 @@ def write_text(path: Path, text: str) -> None:
         part.write_text(text, encoding="utf-8")
 
 
-def write_csv(path: Path, rows: Iterable[Mapping[str, Any] | tuple[Any, ...]], columns: Sequence[str]) -> None:
-    """A row is a mapping, or its cells in the order of the columns."""
+def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    write_table(path, ([row.get(name, "") for name in columns] for row in rows), columns)
+
+
+def write_table(path: Path, rows: Iterable[Iterable[Any]], columns: Sequence[str]) -> None:
+    """The same of rows that are cells in the order of the columns."""
     with write_whole(path) as part, part.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows(row if isinstance(row, tuple) else [row.get(name, "") for name in columns] for row in rows)
+        writer.writerows(rows)
+
+
+def delimiter(path: Path) -> str:
+    """What stands between the cells of a CSV file's first line: a comma, or what spreadsheets of other countries use."""
+    with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
+        first = file.readline()
+    return max(",;\t", key=first.count)
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
     """Rows of a CSV file, names of columns stripped and in lower case."""
     with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-        reader = csv.DictReader(file)
+        reader = csv.DictReader(file, delimiter=delimiter(path))
         reader.fieldnames = [name.strip().lower() for name in reader.fieldnames or []]
         return [{key: value or "" for key, value in row.items() if key} for row in reader]

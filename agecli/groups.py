@@ -12,12 +12,23 @@ from numpy.typing import NDArray
 
 from agecli import bootstrap
 from agecli.ages import Floats
-from agecli.data.manifest import Sample
+from agecli.data.manifest import Sample, parse_age
 from agecli.errors import InputError
 from agecli.files import write_csv
-from agecli.metrics import METRIC_COLUMNS, Predictions, measure, pick, tidy, within, write_predictions
+from agecli.metrics import (
+    METRIC_COLUMNS,
+    PREDICTION_COLUMNS,
+    Predictions,
+    measure,
+    pick,
+    pool,
+    tidy,
+    within,
+    write_predictions,
+)
 
-SMALL = 30  # faces; a number from fewer is a hint at best
+SMALL = 30  # people, or faces whose people are not known; a number from fewer is a hint at best
+FEWEST = 5  # people; fewer give no confidence interval: resampling one person shows nothing
 CERTAIN = tuple(range(10, 100, 10))  # shares of the most certain faces, in %: the risk-coverage curve
 SURE = ("mae", "cs5", "coverage")  # metrics that get a 95 % confidence interval
 LIMITS = tuple(f"{name}_{end}" for name in SURE for end in ("low", "high"))
@@ -66,10 +77,10 @@ def parse_challenge(text: str | None) -> tuple[float, ...]:
     """`18,25` as numbers."""
     if not text:
         return ()
-    try:
-        return tuple(sorted({float(part) for part in text.split(",")}))
-    except ValueError:
-        raise InputError(f"`{text}` is no list of ages", hint="write --challenge 18 or --challenge 18,25") from None
+    ages = [parse_age(part) for part in text.split(",")]
+    if any(age is None or age <= 0 for age in ages):
+        raise InputError(f"`{text}` is no list of ages", hint="write --challenge 18 or --challenge 18,25")
+    return tuple(sorted({age for age in ages if age is not None}))
 
 
 def checks(said: Predictions, challenge: Sequence[float]) -> dict[str, tuple[Mask, Mask]]:
@@ -101,33 +112,43 @@ def columns(challenge: Sequence[float] = ()) -> tuple[str, ...]:
 
 def breakdown(said: Predictions, challenge: Sequence[float] = ()) -> list[dict[str, Any]]:
     """A row for all faces and one for each group, each with 95 % confidence by bootstrap over subjects."""
-    found = list(groups(said))
+    who = bootstrap.people(said.samples)
+    values = {"mae": np.abs(said.error), "cs5": within(said, 5), "coverage": said.covered}
     rates = checks(said, challenge)
-    tops: list[Floats] = [np.abs(said.error), within(said, 5).astype(float), said.covered.astype(float)]
-    bottoms: list[Floats] = [np.ones(len(said))] * len(SURE)
-    tops += [wrong.astype(float) for wrong, _ in rates.values()]
-    bottoms += [among.astype(float) for _, among in rates.values()]
-    masks = np.stack([mask for _, _, mask in found], axis=1)  # (n, groups)
-    top = np.hstack([masks * column[:, None] for column in tops])
-    bottom = np.hstack([masks * column[:, None] for column in bottoms])
-    who = bootstrap.people([sample.subject for sample in said.samples])
-    low, high = (
-        part.reshape(len(tops), len(found)) for part in bootstrap.limits(bootstrap.resampled(top, bottom, who))
-    )
-    with np.errstate(invalid="ignore", divide="ignore"):
-        value = (top.sum(0) / bottom.sum(0)).reshape(len(tops), len(found))
     rows = []
-    for number, (by, group, mask) in enumerate(found):
-        some = pick(said, np.flatnonzero(mask).tolist())
+    for by, group, mask in groups(said):
+        some, persons = pick(said, np.flatnonzero(mask).tolist()), np.unique(who[mask])
         subjects = len({sample.subject for sample in some.samples if sample.subject})
         row = {"by": by, "group": group, "subjects": subjects or None, **measure(some).row()}
-        row["small"] = int(len(some) < SMALL)
-        for place, name in enumerate((*SURE, *rates)):
+        row["small"] = int(len(persons) < SMALL)
+        measured = {name: (np.asarray(value, dtype=float), mask) for name, value in values.items()}
+        measured |= {name: (wrong.astype(float), among & mask) for name, (wrong, among) in rates.items()}
+        limits = _limits(list(measured.values()), who)
+        for (name, (value, among)), (low, high) in zip(measured.items(), limits, strict=True):
             if name in rates:
-                row[name] = _number(value[place, number])
-            row[f"{name}_low"], row[f"{name}_high"] = _number(low[place, number]), _number(high[place, number])
+                row[name] = tidy(float(value[among].mean())) if among.any() else None
+            row[f"{name}_low"], row[f"{name}_high"] = low, high
         rows.append(row)
     return rows
+
+
+def _limits(measured: Sequence[tuple[Floats, Mask]], who: NDArray[np.int64]) -> list[tuple[Any, Any]]:
+    """The 95 % confidence of the mean of each column over its faces; None where too few people speak for one."""
+    anyone = np.logical_or.reduce([among for _, among in measured])
+    _, member = np.unique(who[anyone], return_inverse=True)
+    top = np.stack([(value * among)[anyone] for value, among in measured], axis=1)
+    bottom = np.stack([among[anyone].astype(float) for _, among in measured], axis=1)
+    lows, highs = bootstrap.limits(bootstrap.resampled(top, bottom, member))
+    found: list[tuple[Any, Any]] = []
+    for (value, among), low, high in zip(measured, lows.tolist(), highs.tolist(), strict=True):
+        persons = len(np.unique(who[among]))
+        if persons < FEWEST:
+            found.append((None, None))
+        elif low == high and value[among].min() == value[among].max() and low in (0.0, 1.0):
+            found.append(tuple(map(tidy, bootstrap.rate_limits(low, persons))))
+        else:
+            found.append((_number(low), _number(high)))
+    return found
 
 
 def _number(value: float) -> Any:
@@ -142,3 +163,14 @@ def write_results(
     rows = breakdown(said, challenge)
     write_csv(folder / "metrics.csv", rows, columns(challenge))
     return rows
+
+
+def write_pooled(
+    folder: Path, parts: Mapping[str, Predictions], challenge: Sequence[float] = ()
+) -> list[dict[str, Any]]:
+    """The same for several folds taken together: predictions.csv says which fold each row is of."""
+    rows = ({"fold": name, **row} for name, said in parts.items() for row in said.rows())
+    write_csv(folder / "predictions.csv", rows, ("fold", *PREDICTION_COLUMNS))
+    found = breakdown(pool(list(parts.values())), challenge)
+    write_csv(folder / "metrics.csv", found, columns(challenge))
+    return found

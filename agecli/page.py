@@ -211,7 +211,7 @@ def _groups(evaluated: Sequence[Evaluated]) -> str:
         people = f"<div class=beside>{_card(name, plots.group_errors(rows), caption)}<div>{people}</div></div>"
     parts = [tables.pop("decade", ""), people or "<p>Sex and race of these faces are not known.</p>", *tables.values()]
     if any(row["small"] for model in evaluated for row in model.rows):
-        parts.append(f"<p class=soft>{FEW} fewer than {SMALL} faces: a hint at best.</p>")
+        parts.append(f"<p class=soft>{FEW} fewer than {SMALL} people: a hint at best.</p>")
     parts += [_folded(f"Groups{_of(model, evaluated)}", "".join(_kinds(model).values())) for model in others]
     return f"<section><h2>Groups{_of(first, evaluated)}</h2>{''.join(parts)}</section>"
 
@@ -252,15 +252,19 @@ def _checks(evaluated: Sequence[Evaluated]) -> str:
 
 def _worst_faces(model: Evaluated, of: str) -> str:
     said = model.predictions
-    order = np.argsort(-np.abs(said.error), kind="stable")[:WORST].tolist()
+    worst: dict[str, int] = {}  # each face once, also if several folds tested it
+    for i in np.argsort(-np.abs(said.error), kind="stable").tolist():
+        worst.setdefault(said.samples[i].path, i)
+        if len(worst) == WORST:
+            break
     cards = "".join(
         f"<figure>{_face(model.data / said.samples[i].path, said.samples[i].age)}<figcaption>"
         f"<b>{said.samples[i].age:g}</b>, said <b>{said.predicted[i]:.0f}</b><small>{said.low[i]:.0f} to"
         f" {said.high[i]:.0f}</small><small class=path>{_text(said.samples[i].path)}</small></figcaption></figure>"
-        for i in order
+        for i in worst.values()
     )
     return (
-        f"<section><h2>The {_count(len(order), 'worst face', 'worst faces')}{of}</h2><p class=soft>True age, what was said, and its 90&nbsp;%"
+        f"<section><h2>The {_count(len(worst), 'worst face', 'worst faces')}{of}</h2><p class=soft>True age, what was said, and its 90&nbsp;%"
         " interval. A wrong label is a common reason. This page holds these pictures: pass it on only to those who may"
         f" see them.</p><div class=faces>{cards}</div></section>"
     )
@@ -357,7 +361,7 @@ PLAIN = (
     "<p class=note>The 90&nbsp;% intervals are <b>not calibrated</b>: they are plain quantiles of the mixture that the"
     " forest predicts.</p>"
 )
-HOLLOW = f"A hollow dot stands for fewer than {SMALL} faces."
+HOLLOW = f"A hollow dot stands for fewer than {SMALL} people."
 FEW = '<span class=mark title="few faces">⚠</span>'
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2126; --soft: #5c6670; --paper: #f5f6f8; --card: #fff; --line: #dce0e5;

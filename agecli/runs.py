@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
+import re
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
@@ -21,8 +23,11 @@ from agecli.data.manifest import Manifest, read_manifest
 from agecli.data.splits import Fold
 from agecli.errors import InputError, MissingError
 from agecli.files import read_csv, write_csv, write_text
+from agecli.groups import write_pooled
 from agecli.metrics import METRIC_COLUMNS, measure, pool, read_predictions, tidy
 from agecli.splitting import write_splits
+
+log = logging.getLogger("agecli")
 
 PACKAGES = ("torch", "torchvision", "timm", "numpy", "pillow", "safetensors", "typer", "rich")
 REPORT_COLUMNS = ("fold", *METRIC_COLUMNS, "leakage")
@@ -34,6 +39,7 @@ class Run:
     config: Config
     data: Path
     digest: str  # of the manifest it was started with
+    chosen_by: tuple[tuple[str, str], ...] = ()  # the files of --list and --exclude that it was started with
     backbone: str = ""  # the fingerprint of the weights it began with, once it is started
 
     def fold(self, number: int) -> Path:
@@ -45,6 +51,11 @@ class Run:
 
     def finished(self, number: int) -> bool:
         return (self.fold(number) / "metrics.csv").is_file()
+
+    def folds_there(self) -> list[int]:
+        """The numbers of its folds that are finished."""
+        found = (re.fullmatch(r"fold-(\d+)", folder.name) for folder in self.folder.iterdir() if folder.is_dir())
+        return sorted(int(name[1]) for name in found if name and self.finished(int(name[1])))
 
 
 def is_run(folder: Path) -> bool:
@@ -65,13 +76,11 @@ def check_backbone(run: Run, backbone: str) -> None:
         )
 
 
-def start_run(
-    run: Run, manifest: Manifest, folds: Sequence[Fold], device: str, backbone: str, chosen_by: Mapping[str, str]
-) -> None:
+def start_run(run: Run, manifest: Manifest, folds: Sequence[Fold], device: str, backbone: str) -> None:
     """Write down what a run is before it begins; config.toml last, so that its presence means that all of it is there."""
     write_splits(run.folder / "splits.csv", manifest, folds)
     about = {**environment(), "device": device, "data": str(run.data.resolve()), "manifest_sha256": run.digest}
-    about |= {"backbone_sha256": backbone, **chosen_by}
+    about |= {"backbone_sha256": backbone, **dict(run.chosen_by)}
     write_text(run.folder / "environment.json", json.dumps(about, indent=2) + "\n")
     write_text(run.folder / "config.toml", to_toml(run.config))
 
@@ -83,7 +92,8 @@ def open_run(folder: Path) -> Run:
         )
     config = from_toml((folder / "config.toml").read_text(encoding="utf-8"), Config(), str(folder / "config.toml"))
     about = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
-    return Run(folder, config, Path(about["data"]), about["manifest_sha256"], about["backbone_sha256"])
+    chosen_by = tuple((name, about[name]) for name in ("list", "exclude") if name in about)
+    return Run(folder, config, Path(about["data"]), about["manifest_sha256"], chosen_by, about["backbone_sha256"])
 
 
 def read_faces(run: Run, folder: Path | None = None) -> tuple[Manifest, list[Fold]]:
@@ -110,13 +120,22 @@ def read_faces(run: Run, folder: Path | None = None) -> tuple[Manifest, list[Fol
 def write_report(run: Run, leakages: dict[int, float | None]) -> list[dict[str, Any]]:
     """report.csv: a row for each finished fold, their mean and std, and all their predictions pooled.
 
-    With folds of different sizes, as in leave-one-person-out, the pooled row is the one to publish.
+    With several folds, predictions.csv and metrics.csv of the whole run are written, too. With folds of different sizes, as in leave-one-person-out, the pooled row is the one to publish.
     """
     results = {
         number: said
         for number in leakages
         if run.finished(number) and (said := read_predictions(run.fold(number))) is not None
     }
+    if not results:
+        raise InputError(
+            f"no fold of {run.folder} has its distributions.npz",
+            hint=f"have the networks asked again: agecli evaluate {run.folder}",
+        )
+    if missing := [number for number in leakages if run.finished(number) and number not in results]:
+        log.warning("folds %s are not in the report: run `agecli evaluate %s`", missing, run.folder)
+    if len(results) > 1:
+        write_pooled(run.folder, {str(number): said for number, said in results.items()})
     rows: list[dict[str, Any]] = [
         {"fold": number, **measure(said).row(), "leakage": leakages[number]} for number, said in results.items()
     ]

@@ -78,7 +78,7 @@ def train(
         with stop_flag() as stop:
             job = _job(run, manifest, start, target, workers, listener or Listener(), stop)
             if distributed.rank() == 0 and not is_run(run.folder):  # all that can be wrong was tried before
-                start_run(run, manifest, parts, str(target), fingerprint(start), chosen_by)
+                start_run(run, manifest, parts, str(target), fingerprint(start))
             distributed.wait()
             job.listener.run_started(run, manifest, [parts[number - 1] for number in chosen])
             _warn_if_warm(run.config)
@@ -158,6 +158,12 @@ def _open(
                 f"{folder} was started with another {' and '.join(different)}",
                 hint="a resumed run keeps its settings: leave these out, or start a new run with another --out",
             )
+        if chosen_by and tuple(chosen_by.items()) != run.chosen_by:
+            was = " ".join(f"--{name} {file}" for name, file in run.chosen_by) or "all faces"
+            raise InputError(
+                f"{folder} was started with {was}",
+                hint="a resumed run keeps its faces: leave --list and --exclude out, or use another --out",
+            )
         return run, *read_faces(run, Path(data) if data else None)
     check(config)
     if folder.exists() and not is_barely_begun(folder):
@@ -172,7 +178,7 @@ def _open(
             f"a batch of {config.training.batch_size} is larger than the training part of {smallest} faces",
             hint=f"use --batch-size {smallest} or less",
         )
-    return Run(folder, config, source, manifest.digest), manifest, parts
+    return Run(folder, config, source, manifest.digest, tuple(chosen_by.items())), manifest, parts
 
 
 def choose_folds(text: str | None, there: int) -> list[int]:

@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from agecli.ages import Floats
-from agecli.bootstrap import limits, people, resampled, two_sided_p
+from agecli.bootstrap import limits, people, rate_limits, resampled, two_sided_p
+from agecli.data.manifest import Sample
 
 
 def simulated(dice: np.random.Generator, subjects: int = 80) -> tuple[Floats, NDArray[np.int64]]:
@@ -58,7 +59,15 @@ def test_each_column_is_a_mean_over_its_own_faces() -> None:
 
 
 def test_a_face_without_a_subject_is_its_own() -> None:
-    assert people(["a", "", "a", "", "b"]).tolist() == [0, 1, 0, 2, 3]
+    faces = [Sample(path, 30.0, subject) for path, subject in zip("vwxyzw", ["a", "", "a", "", "b", ""], strict=True)]
+    assert people(faces).tolist() == [0, 1, 0, 2, 3, 1]  # also if it is tested twice
+
+
+def test_shares_of_nothing_and_of_all_are_not_sure() -> None:
+    low, high = rate_limits(0.0, 8)
+    assert low == 0
+    assert high == pytest.approx(0.324, abs=0.002)
+    assert rate_limits(1.0, 8)[0] == pytest.approx(1 - high)
 
 
 def test_the_same_faces_give_the_same_interval() -> None:

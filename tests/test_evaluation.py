@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -124,6 +125,11 @@ def test_a_comparison_goes_by_the_faces_that_all_models_were_tested_on() -> None
     rows = evaluation.compare({"one": said("abcdee", 2), "two": said("edcb", -5)})
     assert [row["images"] for row in rows] == [4, 4]  # e was tested twice by one of them, and once by the other
     assert rows[1]["difference"] == 3
+    other = evaluation.compare({"one": said("abcdee", 2), "two": said("edcb", -5)})
+    assert other == rows
+    older = dataclasses.replace(said("ab", 1), samples=tuple(Sample(path, 50.0, path) for path in "ab"))
+    with pytest.raises(InputError, match="no face in common"):  # other faces under the same names
+        evaluation.compare({"one": said("ab", 1), "two": older})
     with pytest.raises(InputError, match="no face in common"):
         evaluation.compare({"one": said("ab", 1), "two": said("cd", 1)})
 
@@ -132,12 +138,58 @@ def test_numbers_to_publish_come_with_their_confidence(cli: Cli, runs: Path) -> 
     done = cli("evaluate", runs / "a", "--format", "jsonl")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["model"] for row in rows] == ["fold-1", "fold-2", "pooled"]
+    assert rows[0]["mae_low"] is None  # four people are too few
+    assert rows[2]["mae_low"] <= rows[2]["mae"] <= rows[2]["mae_high"]
     for row in rows:
-        assert row["mae_low"] <= row["mae"] <= row["mae_high"]
         assert row["cs0"] <= row["cs5"] <= row["cs10"]
         assert row["leakage"] == 0
     assert cli("evaluate", runs / "a", "--readout", "middle").returncode == 2
     assert cli("evaluate", runs / "a", "--challenge", "x").returncode == 2
+
+
+def test_a_run_of_several_folds_has_its_pooled_numbers_in_files(runs: Path) -> None:
+    pooled = read_csv(runs / "a/metrics.csv")
+    assert pooled[0]["images"] == str(sum(int(read_csv(runs / f"a/fold-{n}/metrics.csv")[0]["images"]) for n in (1, 2)))
+    assert {row["by"] for row in pooled} >= {"all", "decade"}
+    assert {row["fold"] for row in read_csv(runs / "a/predictions.csv")} == {"1", "2"}
+
+
+def test_a_run_keeps_its_record_when_a_picture_is_lost(cli: Cli, runs: Path, toy: Path, tmp_path: Path) -> None:
+    shutil.copytree(toy, tmp_path / "toy")
+    agecli.train(tmp_path / "toy", out=tmp_path / "run", **TINY)
+    (tmp_path / "run/fold-1-old").mkdir()
+    before = (tmp_path / "run/report.csv").read_bytes(), (tmp_path / "run/fold-1/metrics.csv").read_bytes()
+    tested = [row["path"] for row in read_csv(tmp_path / "run/splits.csv") if row["part"] == "test"]
+    (tmp_path / "toy" / tested[0]).write_text("no picture")
+    done = cli("evaluate", "run", "--format", "csv")
+    assert done.returncode == 1, done.stderr
+    assert before == ((tmp_path / "run/report.csv").read_bytes(), (tmp_path / "run/fold-1/metrics.csv").read_bytes())
+    assert read_csv(tmp_path / "run/evaluation/fold-1/metrics.csv")[0]["images"] == str(len(tested) - 1)
+
+
+def test_a_checkpoint_is_known_by_the_run_it_lies_in(cli: Cli, runs: Path, toy: Path) -> None:
+    done = cli("evaluate", runs / "a/fold-1/best.safetensors", "--data", toy, "--format", "csv")
+    assert "trained on some of these faces" in done.stderr
+    assert float(next(csv.DictReader(done.stdout.splitlines()))["leakage"]) > 0.5
+    twice = cli("evaluate", runs / "a", runs / "a", "--format", "csv")
+    assert "named twice" in twice.stderr
+    assert len(twice.stdout.splitlines()) == 4
+
+
+def test_pictures_that_can_not_be_read_at_all_are_no_traceback(cli: Cli, runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad/a.jpg").write_text("no picture")
+    (tmp_path / "bad/labels.csv").write_text("path,age\na.jpg,30\n")
+    done = cli("evaluate", runs / "a/fold-1/best.safetensors", "--data", "bad")
+    assert done.returncode == 2
+    assert "no face to measure on" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_resumed_run_keeps_its_faces(runs: Path, toy: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.txt").write_text(f"{next((toy / 'images').iterdir()).name}\n")
+    with pytest.raises(InputError, match="was started with all faces"):
+        agecli.train(toy, out=runs / "plain", resume=True, exclude=tmp_path / "out.txt")
 
 
 def test_the_page_is_written(cli: Cli, runs: Path, tmp_path: Path) -> None:

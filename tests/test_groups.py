@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from agecli.ages import AgeGrid
 from agecli.data.manifest import Sample
 from agecli.errors import InputError
 from agecli.files import read_csv
-from agecli.groups import GROUP_COLUMNS, breakdown, columns, parse_challenge, write_results
+from agecli.groups import GROUP_COLUMNS, breakdown, columns, parse_challenge, write_pooled, write_results
 from agecli.metrics import Predictions
 
 
@@ -57,16 +58,44 @@ def test_the_most_certain_faces_are_those_with_the_narrowest_intervals() -> None
 
 def test_age_checks_by_hand() -> None:
     row = breakdown(FACES, (18.0, 25.0))[0]
+    assert row["fpr_18_low"] is None  # three people under 18 are too few for a confidence interval
     assert row["fpr_18"] == pytest.approx(2 / 3, abs=1e-4)  # of three under 18, those of 15 and 17 taken for 20 and 26
     assert row["fnr_18"] == pytest.approx(1 / 3, abs=1e-4)  # of three entitled, the one of 18 taken for 17
     assert row["fpr_18_25"] == pytest.approx(1 / 3, abs=1e-4)  # under 18 and taken for at least 25
     assert row["fnr_18_25"] == pytest.approx(2 / 3, abs=1e-4)  # entitled at 18, but asked for a paper
     assert row["fpr_25"] == pytest.approx(1 / 4, abs=1e-4)
     assert row["fnr_25"] == pytest.approx(1 / 2, abs=1e-4)
-    assert 0 <= row["fpr_18_low"] <= row["fpr_18"] <= row["fpr_18_high"] <= 1
     by_group = {row["group"]: row for row in breakdown(FACES, (18.0,)) if row["by"] == "decade"}
     assert by_group["30-39"]["fpr_18"] is None  # nobody there is under 18
     assert set(row) <= set(columns((18.0, 25.0)))
+
+
+def test_a_rate_of_nothing_is_not_sure() -> None:
+    row = breakdown(said(*[(10, 11, "F", "Black")] * 8), (18.0,))[0]
+    assert (row["fpr_18"], row["fpr_18_low"]) == (0, 0)
+    assert row["fpr_18_high"] > 0.3
+    assert row["coverage"] == row["coverage_high"] == 1
+    assert row["coverage_low"] < 0.7
+
+
+def test_faces_of_one_person_have_no_confidence_interval() -> None:
+    faces = said(*[(20 + i, 30, "F", "Black") for i in range(40)])
+    one = dataclasses.replace(faces, samples=tuple(dataclasses.replace(s, subject="x") for s in faces.samples))
+    row = breakdown(one)[0]
+    assert (row["mae_low"], row["mae_high"], row["small"]) == (None, None, 1)
+    assert breakdown(faces)[0]["small"] == 0
+
+
+def test_several_folds_are_written_as_one_with_the_fold_of_each_row(tmp_path: Path) -> None:
+    write_pooled(tmp_path, {"1": FACES, "2": FACES})
+    assert [row["fold"] for row in read_csv(tmp_path / "predictions.csv")] == ["1"] * 6 + ["2"] * 6
+    assert read_csv(tmp_path / "metrics.csv")[0]["images"] == "12"
+
+
+@pytest.mark.parametrize("text", ["nan", "-5", "inf", "18;25", "x"])
+def test_only_ages_can_be_checked(text: str) -> None:
+    with pytest.raises(InputError, match="no list of ages"):
+        parse_challenge(text)
 
 
 def test_what_is_no_age_is_said() -> None:

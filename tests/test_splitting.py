@@ -80,8 +80,8 @@ def test_names_alone_can_not_carry_setup_iii(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_leave_one_person_out_tests_each_photo_once(cli: Cli, tmp_path: Path) -> None:
-    dice = random.Random(0)
-    names = {f"images/{s:03d}A{dice.randrange(70):02d}.JPG" for s in range(1, 83) for _ in range(14)}
+    names = {f"images/{s:03d}A{n:02d}.JPG" for s in range(1, 83) for n in range(13 if s <= 18 else 12)}
+    assert len(names) == 1002
     trees.touch(tmp_path / "fgnet", names)
     rows = described(cli("split", "fgnet", "--setup", "lopo"))
     assert max(row["fold"] for row in rows) == 82
@@ -99,13 +99,30 @@ def test_a_list_and_an_exclusion_by_path_name_or_stem(tmp_path: Path) -> None:
     (tmp_path / "out.csv").write_text("path,problem\nimages/000A10.JPG,x\n001A11,x\nimages/000A10.JPG,y\n")
     rows = agecli.split(data, setup="random", exclude=tmp_path / "out.csv", out=None)
     assert sum(row["images"] for row in rows) == 98
+    (tmp_path / "out.csv").write_text("images/000A10.JPG\n")  # one line without a heading
+    assert sum(row["images"] for row in agecli.split(data, exclude=tmp_path / "out.csv", out=None)) == 99
     (tmp_path / "out.csv").write_text("path,problem\n")
     assert sum(row["images"] for row in agecli.split(data, exclude=tmp_path / "out.csv", out=None)) == 100
     (tmp_path / "out.csv").write_text("path\nelsewhere/x.jpg\n")
     with pytest.raises(InputError, match="none of the 1 names"):
         agecli.split(data, exclude=tmp_path / "out.csv", out=None)
+    (tmp_path / "list.txt").write_text("\n")
+    with pytest.raises(InputError, match="names no photo"):
+        agecli.split(data, list=tmp_path / "list.txt", out=None)
     with pytest.raises(MissingError, match=r"no\.txt"):
         agecli.split(data, list=tmp_path / "no.txt", out=None)
+
+
+def test_a_whole_path_means_that_photo_alone(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("path,age\n1.jpg,20\na/1.jpg,30\nb/1.jpg,40\n")
+    assert [s.path for s in read_manifest(tmp_path, AgeGrid(), exclude=["1.jpg"]).samples] == ["a/1.jpg", "b/1.jpg"]
+    assert [s.path for s in read_manifest(tmp_path, AgeGrid(), only=["1"]).samples] == ["1.jpg", "a/1.jpg", "b/1.jpg"]
+
+
+def test_the_papers_preset_holds_nothing_out(tmp_path: Path) -> None:
+    trees.touch(tmp_path, [f"{s:03d}A{age:02d}.JPG" for s in range(10) for age in range(10, 20)])
+    rows = agecli.split(tmp_path, setup="II", preset="paper", out=None)
+    assert [(row["part"], row["images"]) for row in rows] == [("train", 80), ("test", 20)] * 5
 
 
 def test_a_manifest_is_found_by_the_photos_its_faces_came_from(tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ from agecli.data.sources import recognise, walk
 from agecli.data.sources.labels import Label
 from agecli.data.sources.tables import from_row
 from agecli.errors import InputError, MissingError
-from agecli.files import read_csv
+from agecli.files import delimiter, read_csv
 
 TABLES = ("manifest.csv", "labels.csv")  # ours, and what a folder from elsewhere may bring
+LEAVE_OUT = "`agecli audit DIR` finds all such faces, and --exclude suspicious.csv leaves them out"
 log = logging.getLogger("agecli")
 
 
@@ -43,8 +44,12 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """A hash of all that a split depends on."""
-        return hashlib.sha256(repr(self.samples).encode("utf-8", "surrogateescape")).hexdigest()
+        """A hash of all that is known of the faces; a field that is empty, or not invented yet, does not change it."""
+        digest = hashlib.sha256()
+        for sample in self.samples:
+            known = repr([item for item in vars(sample).items() if item[1] != ""])
+            digest.update(known.encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()
 
 
 class Row(NamedTuple):
@@ -85,7 +90,12 @@ def _table(file: Path) -> list[Row]:
             f"{file} has no column {' and no column '.join(sorted(missing))}", hint=f"it has: {', '.join(rows[0])}"
         )
     return [
-        Row(row["path"].strip(), from_row(row), row.get("source", "").strip(), f"{file}, line {line}")
+        Row(
+            PurePath(row["path"].strip()).as_posix(),
+            from_row(row),
+            row.get("source", "").strip(),
+            f"{file}, line {line}",
+        )
         for line, row in enumerate(rows, 2)
     ]
 
@@ -130,13 +140,13 @@ def _sample(row: Row, grid: AgeGrid) -> Sample | None:
     age = parse_age(label.age)
     if age is None:
         raise InputError(
-            f"{row.where}: age {label.age!r} is not a number", hint="write ages in years, or leave unknown ones empty"
+            f"{row.where}: age {label.age!r} is not a number",
+            hint=f"write ages in years, or leave unknown ones empty; {LEAVE_OUT}",
         )
     if age not in grid:
         raise InputError(
             f"{row.where}: age {label.age} is outside the age grid, {grid.low} to {grid.high}",
-            hint="mend the label; or leave such faces out: `agecli audit DIR`, then `train --exclude suspicious.csv`; "
-            "or use a wider grid: --set ages.low=… or --set ages.high=…",
+            hint=f"mend the label, or use a wider grid: --set ages.low=… or --set ages.high=…; {LEAVE_OUT}",
         )
     return Sample(row.path, age, label.subject, label.sex, label.race, label.split, label.rank, row.source)
 
@@ -147,27 +157,26 @@ def read_names(path: Path) -> list[str]:
         raise MissingError(
             f"there is no file {path}", hint="it holds names of photos, one to a line or in a column path"
         )
-    rows = read_csv(path)
-    if rows and "path" in rows[0]:
-        return [row["path"].strip() for row in rows]
-    if path.suffix == ".csv" and rows is not None and not rows:
-        return []  # a table without rows: nothing was found
     lines = path.read_text(encoding="utf-8-sig", errors="surrogateescape").splitlines()
+    if lines and "path" in [cell.strip().lower() for cell in lines[0].split(delimiter(path))]:
+        return [row["path"].strip() for row in read_csv(path)]
     return [line.strip() for line in lines if line.strip()]
 
 
 def _matching(rows: Sequence[Row], names: Iterable[str], verb: str, keep: bool) -> list[Row]:
-    """The rows that are named, or all others. A name with a folder is a whole path; one without may lack its ending."""
+    """The rows that are named, or all others: by their path here, their path in the original set, or a bare name."""
     wanted = {PurePath(name.replace("\\", "/")).as_posix() for name in names}
-    met: set[str] = set()
-
-    def named(row: Row) -> bool:
-        keys = {PurePath(path).as_posix() for path in (row.path, row.source) if path}
-        keys |= {name for key in tuple(keys) for name in (PurePath(key).name, PurePath(key).stem)}
-        met.update(hits := keys & wanted)
-        return bool(hits)
-
-    chosen = [row for row in rows if named(row) == keep]
+    if keep and not wanted:
+        raise InputError("the list names no photo", hint="write names of photos, one to a line or in a column path")
+    whole = [{PurePath(path).as_posix() for path in (row.path, row.source) if path} for row in rows]
+    met = wanted & set().union(*whole)
+    loose = wanted - met  # what is no path of any photo may be its bare name, with or without its ending
+    chosen = []
+    for row, paths in zip(rows, whole, strict=True):
+        names_of = {name for path in paths for name in (PurePath(path).name, PurePath(path).stem)} if loose else set()
+        met |= names_of & loose
+        if bool(paths & wanted or names_of & loose) == keep:
+            chosen.append(row)
     if wanted and not met:
         raise InputError(
             f"none of the {len(wanted)} names that the file {verb} is in the data, {sorted(wanted)[0]!r} among them",

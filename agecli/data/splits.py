@@ -13,7 +13,6 @@ from agecli.randomness import generator
 REPEATS = 5  # of the random split, in the paper's setups I and II
 SETUP_I_IMAGES = 5492  # of White subjects
 SETUP_III_GROUPS = {("Black", "F"): 1285, ("White", "F"): 1285, ("Black", "M"): 3980, ("White", "M"): 3980}
-RACES = {"white": "White", "w": "White", "caucasian": "White", "black": "Black", "b": "Black"}  # as tables have them
 VAL_RANK, TEST_RANK = 2, 5  # CACD: celebrities up to rank 2 validate, up to 5 test, all others train
 MOST_ROWS = 50_000_000  # of all parts of all folds: leave-one-person-out of 13,000 people would fill the memory
 
@@ -53,14 +52,15 @@ def make_folds(samples: Sequence[Sample], config: DataConfig, seed: int, listed:
 
 
 def leakage(samples: Sequence[Sample], fold: Fold) -> float | None:
-    """The share of test faces that were seen in training or validation, or whose subject was; None if that is not known."""
+    """The share of test faces that were seen in training or validation, or whose subject was; None if no subject is known.
+
+    Faces of unknown people count as not seen: with some of those it is a lower bound.
+    """
     seen = {*fold.train, *fold.val}
-    people = {samples[i].subject for i in seen}
-    if not all(samples[i].subject for i in (*seen, *fold.test)) and not seen & set(fold.test):
+    people = {samples[i].subject for i in seen} - {""}
+    if not seen & set(fold.test) and (not people or not any(samples[i].subject for i in fold.test)):
         return None
-    return sum(i in seen or (samples[i].subject != "" and samples[i].subject in people) for i in fold.test) / len(
-        fold.test
-    )
+    return sum(i in seen or samples[i].subject in people for i in fold.test) / len(fold.test)
 
 
 Triple = tuple[Sequence[int], Sequence[int], Sequence[int]]  # training, validation (often not chosen yet) and test part
@@ -89,10 +89,6 @@ def _random(among: Sequence[int], share: float, seed: int, repeat: int) -> Tripl
     return order[:cut], (), order[cut:]
 
 
-def _race(sample: Sample) -> str:
-    return RACES.get(sample.race.lower(), sample.race)
-
-
 def _no_race(samples: Sequence[Sample]) -> str:
     """What to do about a group that is short."""
     if not any(sample.race for sample in samples):
@@ -104,7 +100,7 @@ def _white(samples: Sequence[Sample], seed: int, listed: bool) -> Sequence[int]:
     """The faces of setup I. The paper's own list is not published: one is drawn, unless a list was given."""
     if listed:
         return range(len(samples))
-    white = [i for i, sample in enumerate(samples) if _race(sample) == "White"]
+    white = [i for i, sample in enumerate(samples) if sample.race == "White"]
     if len(white) < SETUP_I_IMAGES:
         raise InputError(
             f"setup I takes {SETUP_I_IMAGES} faces of White subjects, and there are {len(white)}",
@@ -118,7 +114,7 @@ def _balanced_halves(samples: Sequence[Sample], seed: int) -> list[Triple]:
     """Setup III: S1 and S2, balanced in race and alike in sex; train on one, test on all that is not in it."""
     halves: tuple[list[int], list[int]] = ([], [])
     for (race, sex), count in SETUP_III_GROUPS.items():
-        group = [i for i, sample in enumerate(samples) if _race(sample) == race and sample.sex == sex]
+        group = [i for i, sample in enumerate(samples) if sample.race == race and sample.sex == sex]
         if len(group) < 2 * count:
             people = "women" if sex == "F" else "men"
             raise InputError(

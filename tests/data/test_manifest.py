@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agecli.ages import AgeGrid
-from agecli.data.manifest import Sample, read_manifest
+from agecli.data.manifest import Manifest, Sample, read_manifest
 from agecli.errors import AgecliError, MissingError
 
 GRID = AgeGrid(0, 120)
@@ -22,6 +22,20 @@ def test_labels_from_elsewhere_and_other_names_of_columns(tmp_path: Path) -> Non
     text = "\ufeffPath, Age ,identity,gender,race,note\nb.jpg,31.5,007,M,Asian,x\na.jpg,4,,,,\nc.jpg,,,,,\n"
     manifest = read_manifest(folder(tmp_path, text), GRID)
     assert manifest.samples == (Sample("a.jpg", 4.0), Sample("b.jpg", 31.5, "007", "M", "Asian"))
+
+
+def test_one_picture_has_one_path_and_one_word_for_its_people(tmp_path: Path) -> None:
+    text = "path;age;gender;race\n./a.jpg;4;male;caucasian\nx//b.jpg;5;Female;Others\n"
+    samples = read_manifest(folder(tmp_path, text), GRID).samples
+    assert samples == (Sample("a.jpg", 4.0, "", "M", "White"), Sample("x/b.jpg", 5.0, "", "F", "Other"))
+    with pytest.raises(AgecliError, match="twice"):
+        read_manifest(folder(tmp_path, "path,age\na.jpg,3\n./a.jpg,3\n"), GRID)
+
+
+def test_the_hash_does_not_change_with_what_is_not_known() -> None:
+    one = Manifest(Path(), (Sample("a.jpg", 4.0, "x"),))
+    assert one.digest == Manifest(Path("elsewhere"), (Sample("a.jpg", 4.0, "x", sex=""),)).digest
+    assert one.digest != Manifest(Path(), (Sample("a.jpg", 4.0, "x", sex="F"),)).digest
 
 
 def test_our_manifest_comes_before_labels(tmp_path: Path) -> None:

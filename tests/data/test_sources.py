@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import date
 from pathlib import Path
 
@@ -18,7 +19,7 @@ NAMES = {
     "cacd": ("14_Aaron_Johnson_0001.jpg", Label("14", "Aaron_Johnson")),
     "utkface": ("26_0_1_20170116174525125.jpg.chip.jpg", Label("26", "", "M", "Black")),
     "afad": ("AFAD-Full/25/112/123-0.jpg", Label("25", "", "F")),
-    "aaf": ("00000A02.jpg", Label("2")),
+    "aaf": ("00000A02.jpg", Label("2", "00000", "F")),
     "agedb": ("0_MariaCallas_35_f.jpg", Label("35", "MariaCallas", "F")),
 }
 
@@ -44,6 +45,23 @@ def test_names_with_gaps_and_digits(tmp_path: Path) -> None:
     assert recognise(tmp_path, ["30_50_Cent_0001.jpg"], "cacd").labels == {
         "30_50_Cent_0001.jpg": Label("30", "50_Cent")
     }
+
+
+def test_all_age_faces_has_women_first_and_each_photo_once(tmp_path: Path) -> None:
+    files = ["aligned faces/07381A30.jpg", "original images/07380A30.jpg", "original images/07381A30.jpg"]
+    source = recognise(tmp_path, files)
+    assert source.labels == {
+        "original images/07380A30.jpg": Label("30", "07380", "F"),
+        "original images/07381A30.jpg": Label("30", "07381", "M"),
+    }
+    assert source.whole  # the aligned copy is no photo of its own
+    files = ["26_0_1_20170116174525125.jpg", "26_0_1_20170116174525125.jpg.chip.jpg"]
+    assert list(recognise(tmp_path, files).labels) == files[:1]
+
+
+def test_a_table_of_something_else_does_not_rename_a_known_set(tmp_path: Path) -> None:
+    (tmp_path / "scores.csv").write_text("name,score,std\n001A02.JPG,0.9,0.1\n001A05.JPG,0.91,0.1\n")
+    assert recognise(tmp_path, ["001A02.JPG", "001A05.JPG"]).name == "fgnet"
 
 
 def test_other_names_are_just_a_folder(tmp_path: Path) -> None:
@@ -85,6 +103,19 @@ def test_morph_photos_under_other_names_are_found_by_their_numbers_and_dates(tmp
     assert recognise(tmp_path, ["face-9055-1.png"]).labels == {
         "face-9055-1.png": Label("54", "9055", "M", "White", birth="1949-07-01", taken="2003-12-20")
     }
+
+
+def test_morphs_table_under_other_headings_and_with_gaps(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "m.csv").write_text(
+        "Subject ID;Picture;DateOfBirth;Date of Acquisition;Race;Gender\n9055;1;07/01/49;12/20/03;B;\n"
+    )
+    assert recognise(tmp_path, ["009055_1M54.JPG"]).labels == {
+        "009055_1M54.JPG": Label("54", "009055", "M", "Black", birth="1949-07-01", taken="2003-12-20")
+    }
+    (tmp_path / "m.csv").write_text("id_num,dob,doa,gender\n9055,1949-07-01,2003-12-20,M\n")
+    logging.getLogger("agecli").propagate = True
+    assert recognise(tmp_path, ["009055_1M54.JPG"]).labels["009055_1M54.JPG"].race == ""
+    assert "no column for race" in caplog.text
 
 
 @pytest.mark.parametrize("hdf5", [False, True], ids=["mat5", "mat7.3"])
@@ -140,6 +171,10 @@ def test_a_damaged_mat_file_is_said(tmp_path: Path) -> None:
         ("31/12/1949", date(1949, 12, 31)),
         ("1949", date(1949, 7, 1)),
         ("1949-07-01 00:00:00", date(1949, 7, 1)),
+        ("1949-07-01T12:00:00", date(1949, 7, 1)),
+        ("19490701", date(1949, 7, 1)),
+        ("1-Jul-1949", date(1949, 7, 1)),
+        ("1-Foo-1949", None),
         ("1949-13-01", None),
         ("", None),
     ],

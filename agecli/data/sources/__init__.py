@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agecli.data.sources.labels import Label
 from agecli.data.sources.matlab import cacd_mat, imdb_wiki_mat
-from agecli.data.sources.names import PARSERS
+from agecli.data.sources.names import PARSERS, name_of
 from agecli.data.sources.tables import appa_real_csv, chalearn_csv, labels_csv, morph_csv
 from agecli.errors import InputError
 from agecli.pictures import SUFFIXES
@@ -30,42 +30,57 @@ METADATA: dict[str, Reader] = {
 NAMES = ("auto", *dict.fromkeys((*PARSERS, *METADATA)), "csv", "folder")
 
 
+LOOK_AT = 500  # photos whose names are tried: a set of 55,000 need not be read as each of the others
+WHOLE = ("appa-real", "chalearn", "imdb-wiki")  # sets whose tables say which photos are theirs
+
+
 @dataclass(frozen=True)
 class Source:
     """A recognised data set. `labels` has an entry for each photo that is known."""
 
     name: str
     labels: Labels
-
-    @property
-    def whole(self) -> bool:
-        """Whether the labels say which photos belong to the set: others in the folder are none of it."""
-        return self.name in ("csv", "appa-real", "chalearn", "imdb-wiki")
+    whole: bool = False  # whether the labels say which photos belong to the set: others in the folder are none of it
 
 
 def recognise(folder: Path, files: Sequence[str], name: str = "auto") -> Source:
-    """Which set the files are of: the one named, or a labels.csv, or known metadata, or the one whose names fit most."""
+    """Which set the files are of: the one named, or a labels.csv, or the one whose names or metadata fit."""
     if name not in NAMES:
         raise InputError(f"unknown data set `{name}`", hint=f"there are: {', '.join(NAMES)}")
     if name == "csv" or (name == "auto" and (folder / "labels.csv").is_file()):
-        return Source("csv", labels_csv(folder / "labels.csv"))
+        return Source("csv", labels_csv(folder / "labels.csv"), whole=True)
     if name == "folder" or not files:
         return Source("folder", {})
-    for source in METADATA if name == "auto" else {name} & METADATA.keys():
-        labels = METADATA[source](folder, files)
-        if labels:
-            return Source(source, labels)
-    if name not in ("auto", *PARSERS):
-        raise InputError(f"{folder} has no metadata of {name}", hint="it is recognised by its own CSV or .mat file")
-    candidates = PARSERS if name == "auto" else {name: PARSERS[name]}
-    labelled = {
-        source: {file: label for file in files if (label := parse(file)) is not None}
-        for source, parse in candidates.items()
-    }
-    best = max(labelled, key=lambda source: len(labelled[source]))
-    if name == "auto" and len(labelled[best]) < len(files) / 2:
+    named = _fitting(files) if name == "auto" else name
+    for source in METADATA if not named else {named} & METADATA.keys():  # photos with known names are not another set's
+        if labels := METADATA[source](folder, files):
+            return Source(source, labels, whole=source in WHOLE)
+    if not named:
         return Source("folder", {})
-    return Source(best, labelled[best])
+    if named not in PARSERS:
+        raise InputError(f"{folder} has no metadata of {named}", hint="it is recognised by its own CSV or .mat file")
+    found = {file: label for file in files if (label := PARSERS[named](file)) is not None}
+    once = without_copies(found, named)
+    return Source(named, once, whole=len(once) < len(found))
+
+
+def _fitting(files: Sequence[str]) -> str:
+    """The set whose names most of some photos have; nothing if no set has half of them."""
+    some = files[:: -(-len(files) // LOOK_AT)]
+    fits = {source: sum(parse(file) is not None for file in some) for source, parse in PARSERS.items()}
+    best = max(fits, key=lambda source: fits[source])
+    return best if fits[best] >= len(some) / 2 else ""
+
+
+def without_copies(labels: Labels, name: str) -> Labels:
+    """The original of each photo where a set also brings it cut out: AAF's `aligned faces`, UTKFace's `….chip.jpg`."""
+    if name not in ("aaf", "utkface"):
+        return labels
+    first: dict[str, str] = {}
+    for file in sorted(labels, key=lambda file: ("aligned" in file.lower(), ".chip." in file.lower(), file)):
+        first.setdefault(name_of(file).lower().replace(".chip.jpg", ""), file)
+    kept = set(first.values())
+    return labels if len(kept) == len(labels) else {file: label for file, label in labels.items() if file in kept}
 
 
 def walk(folder: Path) -> list[str]:
@@ -77,4 +92,4 @@ def walk(folder: Path) -> list[str]:
         for name in (*names, *empty):  # an empty folder that is named like a photo is told of, too
             if os.path.splitext(name)[1].lower() in SUFFIXES:
                 found.append(name if inside == "." else os.path.join(inside, name))
-    return sorted(found, key=os.fsencode)
+    return sorted((path.replace(os.sep, "/") for path in found), key=os.fsencode)  # the same on every platform

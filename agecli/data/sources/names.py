@@ -14,6 +14,7 @@ CACD = re.compile(r"(\d{1,3})_(.*[^\W\d_].*)_(\d{4})")
 UTKFACE = re.compile(r"(\d{1,3})_([01]?)_(?:([0-4])_)?(\d{8,})")
 AFAD = re.compile(r"(?:.*/)?(\d{1,3})/(111|112)/[^/]+")
 AAF = re.compile(r"(\d{5})A(\d{2,3})")
+LAST_WOMAN = 7380
 AGEDB = re.compile(r"(\d+)_([^_]*[^\W\d_][^_]*)_(\d{1,3})_([mf])", re.I)
 
 
@@ -60,9 +61,9 @@ def _afad(path: str) -> Label | None:
 
 
 def _aaf(path: str) -> Label | None:
-    """00000A02.jpg: photo, age; each photo is of another person"""
+    """00000A02.jpg: person, age; by the set's own description the first 7,381 are women, the others men"""
     found = AAF.fullmatch(stem_of(path))
-    return Label(str(int(found[2]))) if found else None
+    return Label(str(int(found[2])), found[1], "F" if int(found[1]) <= LAST_WOMAN else "M") if found else None
 
 
 def _agedb(path: str) -> Label | None:
