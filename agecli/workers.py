@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
-import sys
+import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from itertools import chain, islice
+from typing import Any, TypeVar
 
 import cv2
 
@@ -25,8 +29,7 @@ def workers(count: int, chunk: int, advice: str) -> Iterator[Map]:
     if count == 1:
         yield map
         return
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    pool = ProcessPoolExecutor(count, context, _calm)
+    pool = _pool(count)
     try:
         yield partial(pool.map, chunksize=chunk)
     except BrokenProcessPool as error:
@@ -35,8 +38,51 @@ def workers(count: int, chunk: int, advice: str) -> Iterator[Map]:
         pool.shutdown(cancel_futures=True)
 
 
+def _pool(count: int) -> ProcessPoolExecutor:
+    """Processes that are no copies of this one: a copy of a process whose OpenCV or torch has threads can hang for ever."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():  # Windows
+        return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _calm)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["agecli.crops"])  # the detectors are loaded once, for all workers
+    return ProcessPoolExecutor(count, context, _calm)
+
+
 def _calm() -> None:
-    """A worker uses one thread, and leaves Ctrl-C to its parent."""
+    """A worker uses one thread, leaves Ctrl-C to its parent, and ends when that was killed."""
     cv2.setNumThreads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+ALONE = 8  # items that are done here before other processes are started: for one photo they would only cost time
+
+
+def stream(function: Callable[[In], Out], items: Iterable[In], count: int, ahead: int = 32) -> Iterator[Out]:
+    """The results in order, while `count` processes work ahead by a few items: memory does not grow with their number."""
+    left = iter(items)
+    yield from map(function, left if count == 1 else islice(left, ALONE))
+    first = list(islice(left, 1))
+    if not first:
+        return
+    pool = _pool(count)
+    waiting: deque[Future[Out]] = deque()
+    try:
+        for item in chain(first, left):
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool as error:
+        raise InputError("a worker was killed", hint="did memory run out? Use fewer --workers") from error
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -16,6 +16,12 @@ from agecli.data.toy import draw_faces
 settings.register_profile("busy", deadline=None)  # a loaded machine is no failure
 settings.load_profile("busy")
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests first, so that no worker is left with one when the others are done."""
+    items.sort(key=lambda item: "slow" not in item.keywords)
+
+
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
