@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agecli.auditing import audit as audit
     from agecli.evaluation import evaluate as evaluate
+    from agecli.exporting import export as export
     from agecli.prediction import predict as predict
     from agecli.preprocessing import preprocess as preprocess
     from agecli.splitting import split as split
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "audit", "evaluate", "predict", "preprocess", "split", "train"]
+__all__ = ["__version__", "audit", "evaluate", "export", "predict", "preprocess", "split", "train"]
 
 _VERBS = {
     "preprocess": "preprocessing",
@@ -31,6 +32,7 @@ _VERBS = {
     "train": "training",
     "evaluate": "evaluation",
     "predict": "prediction",
+    "export": "exporting",
 }
 
 

@@ -19,9 +19,11 @@ import agecli
 from agecli.calibration import Calibration
 from agecli.config import Config, replace, settings
 from agecli.errors import InputError, MissingError
+from agecli.faces.align import Alignment
 from agecli.files import write_whole
 from agecli.model import AgeModel, build_model
 from agecli.pictures import PictureSpec
+from agecli.predictors import About
 
 FORMAT = 1  # raised when an older agecli could no longer read the file
 KIND = "agecli-checkpoint"
@@ -33,6 +35,14 @@ class Checkpoint:
     config: Config
     calibration: Calibration | None  # of its intervals; None if there were no faces to calibrate on
     notes: dict[str, Any]  # the fold, the iteration, the validation error: what one wants to know of a file later
+
+    @property
+    def about(self) -> About:
+        """What `predict` has to know of the model."""
+        known = self.config.alignment
+        alignment = Alignment(known.size, known.eye_distance, known.eye_height) if known.size else None
+        forest = self.model.forest
+        return About(self.model.picture, forest.grid, forest.readout, alignment, self.calibration)
 
 
 def save_checkpoint(
@@ -54,8 +64,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     try:
         config = replace(Config(), header["config"])
         model = build_model(config)
-        picture: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in header["picture"].items()}
-        model = AgeModel(model.backbone, model.f, model.forest, PictureSpec(**picture))
+        model = AgeModel(model.backbone, model.f, model.forest, PictureSpec.read(header["picture"]))
         model.load_state_dict(tensors)
         calibration = Calibration.read(header.get("calibration"))
         return Checkpoint(model.eval(), config, calibration, header["notes"])

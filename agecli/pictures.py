@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,12 @@ class PictureSpec:
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
     interpolation: str = "bilinear"
+
+    @classmethod
+    def read(cls, header: Mapping[str, Any]) -> PictureSpec:
+        """As a model's file has it: JSON knows no tuples."""
+        values: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in header.items()}
+        return cls(**values)
 
     @property
     def full(self) -> int:

@@ -37,7 +37,10 @@ def _csv(rows: Iterable[Row], columns: Sequence[str], stream: TextIO) -> None:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
-        writer.writerow(["" if row.get(name) is None else row[name] for name in columns])
+        cells = (row.get(name) for name in columns)
+        writer.writerow(
+            [json.dumps(cell) if isinstance(cell, list) else "" if cell is None else cell for cell in cells]
+        )
         stream.flush()
 
 
@@ -171,7 +174,7 @@ def write_ages(rows: Iterable[Row], form: str, columns: Sequence[str], stream: T
         stream.write(f"{'age':<5}  {'90 % interval':<13}  {'std':<4}  photo\n")
         for row in rows:
             if row["status"] == "ok":
-                span = f"{row['low']:.0f} to {row['high']:.0f}"
+                span = f"{row['low']:.0f} to {row['high']:.0f}{' ?' if row.get('abstain') else ''}"
                 stream.write(f"{row['age']:<5.1f}  {span:<13}  {row['std']:<4.1f}  {row['source']}\n")
             else:
                 stream.write(f"{'-':<5}  {'-':<13}  {'-':<4}  {row['source']}: {row['error']}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -90,3 +91,38 @@ def test_a_model_of_unknown_alignment_is_warned_of(cli: Cli, toy: Path, portrait
     done = cli("predict", "one.jpg", "-m", "run/fold-1/best.safetensors")
     assert done.returncode == 0, done.stderr
     assert "not trained on faces from `agecli preprocess`" in done.stderr
+
+
+def test_any_number_of_workers_gives_the_same_records_in_order(
+    model: Path, portrait: Image.Image, tmp_path: Path
+) -> None:
+    names = []
+    for number in range(30):
+        names.append(tmp_path / f"{29 - number}.jpg")
+        portrait.rotate(number).save(names[-1])
+    names[17].write_text("no picture")
+    one, three = (list(agecli.predict(names, model=model, workers=count, batch_size=7)) for count in (1, 3))
+    assert one == three
+    assert [record.source for record in one] == [str(name) for name in names]
+    assert one[17].status == "unreadable"
+
+
+def test_small_and_doubtful_faces_are_left_out_and_wide_intervals_marked(
+    cli: Cli, model: Path, portrait: Image.Image, tmp_path: Path
+) -> None:
+    portrait.save(tmp_path / "a.png")
+    (found,) = agecli.predict(tmp_path / "a.png", model=model, abstain_above=500, distribution=True)
+    assert found.abstain is False
+    assert found.box is not None
+    assert found.score is not None
+    assert found.distribution is not None
+    assert sum(found.distribution) == pytest.approx(1, abs=1e-3)
+    assert next(iter(agecli.predict(tmp_path / "a.png", model=model, abstain_above=0.1))).abstain
+    for limits in ({"min_face": min(found.box[2:]) + 1}, {"min_score": found.score + 1}):
+        (none,) = agecli.predict(tmp_path / "a.png", model=model, **limits)
+        assert none.status == "no_face"
+        assert "none of its 1 faces" in (none.error or "")
+    done = cli("predict", "a.png", "--model", model, "--distribution", "--abstain-above", 1, "--format", "csv")
+    row = next(csv.DictReader(done.stdout.splitlines()))
+    assert row["abstain"] == "True"
+    assert len(json.loads(row["distribution"])) == 121

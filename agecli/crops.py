@@ -1,0 +1,78 @@
+"""Crops: the faces of a photo, found, turned and cut as a model wants them. This is what worker processes do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+from PIL import Image
+
+from agecli.faces.align import Alignment, Photo, align
+from agecli.faces.detect import find_faces
+from agecli.pictures import PictureSpec, Pixels, UnreadableError, centre_crop, read_picture, resize, to_pixels
+
+Box = tuple[int, int, int, int]  # x, y, w, h in the upright photo
+
+
+@dataclass(frozen=True)
+class Crop:
+    """A face cut for the network, and where it was."""
+
+    box: Box
+    score: float | None  # the detector's
+    pixels: Pixels  # (3, H, W)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was found in a photo: its faces by size, or why there are none."""
+
+    source: str
+    crops: tuple[Crop, ...] = ()
+    status: str = "ok"  # or no_face, unreadable
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Look:
+    """How to look at photos. It travels to worker processes, so it is plain data."""
+
+    spec: PictureSpec
+    alignment: Alignment | None  # None: the whole picture is a face already
+    detector: str = "auto"
+    largest: bool = False
+    min_face: int = 0  # pixels, of the shorter side of a face's box
+    min_score: float = 0.0
+
+    def __call__(self, name: str) -> Seen:
+        try:
+            image = read_picture(Path(name))
+        except UnreadableError as error:
+            return Seen(name, status="unreadable", error=str(error))
+        if self.alignment is None:
+            return Seen(name, (Crop((0, 0, image.width, image.height), None, self.cut(image)),))
+        try:
+            return self.find(name, np.asarray(image), self.alignment)
+        except (RuntimeError, MemoryError, cv2.error) as error:  # dlib and OpenCV, on pictures of odd shapes
+            return Seen(name, status="unreadable", error=f"the detector failed on it: {error}")
+
+    def find(self, name: str, photo: Photo, alignment: Alignment) -> Seen:
+        """Every face that is asked for, aligned as the model knows faces."""
+        found = [
+            face for face in find_faces(photo, self.detector, close=not self.largest) if face.left_eye != face.right_eye
+        ]
+        faces = [f for f in found if min(f.box[2:]) >= self.min_face and (f.score or 0.0) >= self.min_score]
+        if not faces:
+            why = "no face was found" if not found else f"none of its {len(found)} faces is large and sure enough"
+            return Seen(name, status="no_face", error=why)
+        crops = []
+        for face in faces[:1] if self.largest else faces:
+            crop = Image.fromarray(align(photo, face.left_eye, face.right_eye, alignment))
+            x, y, w, h = (round(value) for value in face.box)
+            crops.append(Crop((x, y, w, h), face.score, self.cut(crop)))
+        return Seen(name, tuple(crops))
+
+    def cut(self, image: Image.Image) -> Pixels:
+        return to_pixels(centre_crop(resize(image, self.spec), self.spec))

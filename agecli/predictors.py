@@ -1,0 +1,117 @@
+"""Predictors: a model as `predict` sees it, pixels in and distributions of ages out, whatever runs it.
+
+An ONNX file runs on onnxruntime, and torch is never imported; a checkpoint runs on torch.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+import agecli
+from agecli.ages import AgeGrid, Readout
+from agecli.calibration import Calibration
+from agecli.errors import InputError, MissingError
+from agecli.faces.align import Alignment
+from agecli.pictures import PictureSpec, Pixels
+
+FORMAT = 1  # of the metadata in an ONNX file; raised when an older agecli could no longer read it
+METADATA = "agecli"  # the key under which an ONNX file keeps it
+
+
+@dataclass(frozen=True)
+class About:
+    """All that has to be known to use a model, beside the model."""
+
+    picture: PictureSpec
+    grid: AgeGrid
+    readout: Readout  # the paper's for the model
+    alignment: Alignment | None  # of the faces it was trained on, if that is known
+    calibration: Calibration | None
+
+    def to_json(self) -> str:
+        return json.dumps({"format": FORMAT, "version": agecli.__version__, **asdict(self)})
+
+    @classmethod
+    def from_json(cls, text: str) -> About:
+        about: dict[str, Any] = json.loads(text)
+        if about["format"] > FORMAT:
+            raise InputError(
+                f"it has format {about['format']}, and agecli {agecli.__version__} reads up to {FORMAT}",
+                hint="it was made by a newer agecli: upgrade this one",
+            )
+        alignment = Alignment(**about["alignment"]) if about["alignment"] else None
+        calibration = Calibration.read(about["calibration"])
+        grid = AgeGrid(**about["grid"])
+        return cls(PictureSpec.read(about["picture"]), grid, about["readout"], alignment, calibration)
+
+
+class Predictor(Protocol):
+    about: About
+
+    def pmf(self, pixels: Pixels) -> NDArray[np.float32]:
+        """(B, 3, H, W) -> (B, A)"""
+
+
+class OnnxPredictor:
+    """A model that `agecli export` wrote."""
+
+    def __init__(self, path: Path, threads: int = 0) -> None:
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads  # 0: as many as there are cores
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # other work wants the cores, too
+        try:
+            self.session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            self.about = About.from_json(self.session.get_modelmeta().custom_metadata_map[METADATA])
+        except InputError as error:
+            raise InputError(f"{path}: {error.message}", error.hint) from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path} was not made by `agecli export`", hint="name one that was") from error
+        except Exception as error:  # onnxruntime has a class of its own for each way a file can be damaged
+            raise InputError(f"{path} is no whole ONNX file ({error})", hint="export or fetch it again") from error
+
+    def pmf(self, pixels: Pixels) -> NDArray[np.float32]:
+        return cast("NDArray[np.float32]", self.session.run(None, {"pixels": pixels})[0])
+
+
+class TorchPredictor:
+    """A checkpoint that `agecli train` wrote."""
+
+    def __init__(self, path: Path, device: str) -> None:
+        from agecli.checkpoint import load_checkpoint  # torch loads here
+        from agecli.devices import keep_memory, pick_device
+
+        self.device = pick_device(device)
+        keep_memory()
+        checkpoint = load_checkpoint(path)
+        self.model = checkpoint.model.to(self.device)
+        self.about = checkpoint.about
+
+    def pmf(self, pixels: Pixels) -> NDArray[np.float32]:
+        import torch
+
+        from agecli.devices import to_device
+
+        with torch.inference_mode():
+            pmf: NDArray[np.float32] = (
+                self.model(to_device(torch.from_numpy(pixels), self.device)).float().cpu().numpy()
+            )
+        return pmf
+
+
+def load_predictor(path: Path, device: str = "auto") -> Predictor:
+    """The model in a file, by its kind."""
+    if path.suffix != ".onnx":
+        return TorchPredictor(path, device)
+    if not path.is_file():
+        raise MissingError(f"there is no model {path}", hint="`agecli export CHECKPOINT --out model.onnx` makes one")
+    if device not in ("auto", "cpu"):
+        raise InputError(f"{path} runs on the CPU, not on {device}", hint="use its checkpoint (.safetensors) for that")
+    return OnnxPredictor(path)

@@ -1,0 +1,91 @@
+"""An exported model says what its checkpoint says, and needs no torch to say it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import agecli
+from agecli import exporting
+from agecli.checkpoint import load_checkpoint
+from agecli.errors import AgecliError, InputError, MissingError
+from agecli.predictors import OnnxPredictor, TorchPredictor, load_predictor
+from tests.conftest import Cli
+from tests.test_training import TINY
+
+
+@pytest.fixture(scope="module", params=["drf", "dldlf"])
+def models(request: pytest.FixtureRequest, toy: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A checkpoint of each family, and the same as ONNX."""
+    folder = tmp_path_factory.mktemp(request.param)
+    settings = {"data.size": 64, "data.val_share": 0.4}
+    agecli.train(toy, out=folder / "run", **{**TINY, "model": request.param, "settings": settings})
+    checkpoint = folder / "run/fold-1/best.safetensors"
+    agecli.export(checkpoint, out=folder / "model.onnx")
+    return checkpoint, folder / "model.onnx"
+
+
+@pytest.mark.parametrize("faces", [1, 2, 7])
+def test_both_say_the_same_for_any_number_of_faces(models: tuple[Path, Path], faces: int) -> None:
+    pixels = np.random.default_rng(faces).integers(0, 256, (faces, 3, 64, 64), dtype=np.uint8)
+    one, two = (load_predictor(path) for path in models)
+    assert isinstance(one, TorchPredictor)
+    assert isinstance(two, OnnxPredictor)
+    assert np.abs(one.pmf(pixels) - two.pmf(pixels)).max() < 1e-5
+    assert two.pmf(pixels).sum(-1) == pytest.approx(1, abs=1e-4)
+    assert one.about == two.about
+    assert two.about.calibration is not None
+
+
+def test_predict_gives_the_same_records_and_imports_no_torch(models: tuple[Path, Path], toy: Path) -> None:
+    code = (
+        "import sys, json, agecli\n"
+        "print(json.dumps([r.row() for r in agecli.predict(sys.argv[2], model=sys.argv[1], no_detect=True)]))\n"
+        "print('torch' in sys.modules)"
+    )
+    said = []
+    for model in models:
+        command = [sys.executable, "-c", code, str(model), str(toy / "images")]
+        rows, loaded = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
+        assert loaded == str(model.suffix != ".onnx")
+        said.append(json.loads(rows))
+    assert len(said[0]) == len(said[1]) == 120
+    for one, two in zip(*said, strict=True):
+        assert one["age"] == pytest.approx(two["age"], abs=0.011)
+        assert one["interval"] == two["interval"] == "conformal"
+
+
+def test_a_graph_that_says_something_else_is_not_written(
+    models: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = exporting.Graph.forward
+    monkeypatch.setattr(exporting.Graph, "forward", lambda self, pixels: torch.roll(real(self, pixels), 1, 1))
+    with pytest.raises(AgecliError, match="other ages as ONNX"):
+        agecli.export(models[0], out=tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_model_is_said(cli: Cli, models: tuple[Path, Path], toy: Path, tmp_path: Path) -> None:
+    (tmp_path / "cut.onnx").write_bytes(models[1].read_bytes()[:5000])
+    for path in (tmp_path / "cut.onnx", tmp_path / "none.onnx"):
+        with pytest.raises((InputError, MissingError), match=path.name):
+            load_predictor(path)
+    with pytest.raises(InputError, match="runs on the CPU"):
+        load_predictor(models[1], "cuda")
+    done = cli("export", toy, "--out", "x.onnx")
+    assert done.returncode == 2
+    assert "is a folder" in done.stderr
+
+
+def test_the_command_says_how_close_it_is(cli: Cli, models: tuple[Path, Path], tmp_path: Path) -> None:
+    done = cli("export", models[0], "--out", "x.onnx")
+    assert done.returncode == 0, done.stderr
+    assert "differ from torch's by" in done.stderr
+    assert (tmp_path / "x.onnx").stat().st_size > 10_000
+    assert load_checkpoint(models[0]).about == OnnxPredictor(tmp_path / "x.onnx").about
