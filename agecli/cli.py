@@ -415,8 +415,9 @@ def audit(
             workers=workers,
             progress=bars.show,
         )
+    shape = _form(form, output)
     with destination(output, sys.stdout) as stream:
-        write_rows(found.rows(), COLUMNS, _form(form, output), stream)
+        write_rows(found.rows(), COLUMNS if shape == "table" else COLUMNS[:-1], shape, stream)  # bars are for people
     logging.getLogger("agecli").info("wrote %s", out)
     if found.findings:
         raise typer.Exit(1)
