@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +55,25 @@ def test_items_are_not_read_far_ahead() -> None:
 def test_a_few_photos_need_no_other_process() -> None:
     assert set(stream(where, range(ALONE), 2)) == {os.getpid()}
     assert os.getpid() not in set(list(stream(where, range(40), 2))[ALONE:])
+
+
+def test_workers_end_when_their_parent_is_killed() -> None:
+    code = (
+        "import sys, time; from tests.test_workers import where; from agecli.workers import stream\n"
+        "for pid in stream(where, iter(range(1000)), 2, ahead=4):\n"
+        "    print(pid, flush=True); time.sleep(0.05)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    seen = {int(parent.stdout.readline()) for _ in range(ALONE + 20)} - {parent.pid}
+    assert seen
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in seen) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not [pid for pid in seen if Path(f"/proc/{pid}").exists()]
 
 
 def test_a_worker_that_is_killed_is_said() -> None:
