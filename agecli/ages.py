@@ -33,6 +33,12 @@ class AgeGrid:
         return np.arange(self.low, self.high + 1, dtype=np.float64)
 
 
+def decade_name(age: float) -> str:
+    """What the group of an age is called: 0-9, 10-19, …"""
+    start = int(age // 10) * 10
+    return f"{start}-{start + 9}"
+
+
 def mean(pmf: NDArray[Any], grid: AgeGrid) -> Floats:
     return np.asarray(pmf @ grid.years)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
+from agecli.ages import decade_name
 from agecli.data.manifest import Row, parse_age, read_rows
 from agecli.data.sources.labels import day, years_between
 from agecli.data.sources.names import PARSERS
@@ -213,11 +214,11 @@ def histograms(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 def _decade(row: Row) -> str:
     age = parse_age(row.label.age)
-    return f"{int(age // 10)}0-{int(age // 10)}9" if age is not None and 0 <= age <= OLDEST else ""
+    return decade_name(age) if age is not None and 0 <= age <= OLDEST else ""
 
 
 GROUPS: dict[str, Callable[[Row], str]] = {
-    "age": lambda row: _decade(row).replace("00-09", "0-9"),
+    "age": _decade,
     "sex": lambda row: row.label.sex,
     "race": lambda row: row.label.race,
 }

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agecli import bootstrap
-from agecli.ages import Floats
+from agecli.ages import Floats, decade_name
 from agecli.data.manifest import Sample, parse_age
 from agecli.errors import InputError
 from agecli.files import write_csv
@@ -34,11 +34,6 @@ SURE = ("mae", "cs5", "coverage")  # metrics that get a 95 % confidence interval
 LIMITS = tuple(f"{name}_{end}" for name in SURE for end in ("low", "high"))
 GROUP_COLUMNS = ("by", "group", "subjects", *METRIC_COLUMNS, *LIMITS, "small")
 Mask = NDArray[np.bool_]
-
-
-def decade_name(age: float) -> str:
-    start = int(age // 10) * 10
-    return f"{start}-{start + 9}"
 
 
 KINDS: dict[str, Callable[[Sample], str]] = {

@@ -66,7 +66,7 @@ def read_rows(folder: Path, dataset: str = "auto") -> tuple[str, list[Row]]:
     if not folder.exists():
         raise MissingError(
             f"there is no data folder {folder}",
-            hint="name one with --data DIR; `agecli toy DIR` draws one to try things on",
+            hint="name the folder that holds the faces (train takes --data DIR); `agecli toy DIR` draws one to try things on",
         )
     file = next((folder / name for name in TABLES if (folder / name).is_file()), None)
     if file and dataset in ("auto", "csv"):
