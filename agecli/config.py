@@ -79,7 +79,8 @@ class DataConfig:
     )
     size: int = 0  # pixels; 0 means what the backbone was made for
     crop_share: float = 0.875  # the side of the crop, as a share of the side of the face picture
-    augment: Literal["none", "paper", "modern"] = "modern"
+    augment: Literal["none", "paper", "modern", "wild"] = "modern"
+    balance: float = 0.0  # 0 shows all faces equally often, 1 all ages, 0.5 lies between
 
 
 @dataclass(frozen=True)
@@ -246,6 +247,7 @@ def check(config: Config) -> Config:
         "forest.split_temperature": forest.split_temperature,
         "forest.units_std": forest.units_std,
         "data.size": data.size,
+        "data.balance": data.balance,
         "training.momentum": training.momentum,
         "training.weight_decay": training.weight_decay,
         "training.backbone_lr": training.backbone_lr,

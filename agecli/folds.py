@@ -18,7 +18,7 @@ from agecli import distributed
 from agecli.calibration import Calibration, calibrate
 from agecli.checkpoint import load_checkpoint, read_tensors, save_checkpoint, write_tensors
 from agecli.config import Config
-from agecli.data.loading import Stream
+from agecli.data.loading import Stream, rarity
 from agecli.data.manifest import Manifest
 from agecli.data.splits import Fold
 from agecli.errors import InputError, Interrupted, TrainingError
@@ -190,6 +190,7 @@ class FoldTraining:
             config.iterations,
             distributed.rank(),
             distributed.ranks(),
+            rarity([job.manifest.samples[index].age for index in self.train], job.config.data.balance),
         )
         job.listener.fold_started(self.fold, self.learner.iteration, config.iterations)
         since = time.monotonic()

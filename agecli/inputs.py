@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from agecli.config import Config
-from agecli.data.loading import Batch, Faces, Stream, augmentation, every_face, feature_batches, training_batches
+from agecli.data.augmentation import augmentation
+from agecli.data.loading import Batch, Faces, Stream, every_face, feature_batches, training_batches
 from agecli.data.manifest import Manifest
 from agecli.devices import to_device
 from agecli.features import Features, compute_features

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from agecli.data.augmentation import Augment
 from agecli.data.manifest import Sample
 from agecli.pictures import PictureSpec, UnreadableError, centre_crop, read_picture, resize, to_pixels
 from agecli.randomness import derive, generator
-from agecli.vision import v2
 
 Key = tuple[int, int]  # a sample's index, and its position in the stream of all samples ever drawn
 
@@ -35,14 +36,23 @@ class Batch:
 class Stream(Sampler[list[Key]]):
     """The samples of iteration `start`, `start + 1`, …: one shuffled pass after the other, cut into batches.
 
-    The ranks of a distributed run share out each batch.
+    The ranks of a distributed run share out each batch. With `weights`, a pass has as many samples as ever, and each
+    as often as its weight says, up to one time more or less.
     """
 
     def __init__(
-        self, samples: int, batch_size: int, seed: int, start: int, stop: int, rank: int = 0, ranks: int = 1
+        self,
+        samples: int,
+        batch_size: int,
+        seed: int,
+        start: int,
+        stop: int,
+        rank: int = 0,
+        ranks: int = 1,
+        weights: NDArray[np.float64] | None = None,
     ) -> None:
         self.samples, self.batch_size, self.seed = samples, batch_size, seed
-        self.start, self.stop, self.rank, self.ranks = start, stop, rank, ranks
+        self.start, self.stop, self.rank, self.ranks, self.weights = start, stop, rank, ranks, weights
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -54,32 +64,30 @@ class Stream(Sampler[list[Key]]):
             for position in range(iteration * self.batch_size, (iteration + 1) * self.batch_size):
                 epoch, place = divmod(position, self.samples)
                 if epoch != current:
-                    current, order = epoch, generator(self.seed, "epoch", epoch).permutation(self.samples).tolist()
+                    current, order = epoch, self._order(generator(self.seed, "epoch", epoch)).tolist()
                 keys.append((order[place], position))
             yield keys[self.rank :: self.ranks]
 
+    def _order(self, draw: np.random.Generator) -> NDArray[np.int64]:
+        """One pass. Evenly spaced pointers into the weights, laid end to end in a random order, choose its samples."""
+        order = draw.permutation(self.samples)
+        if self.weights is None:
+            return order
+        ends = np.cumsum(self.weights[order]) * (self.samples / self.weights.sum())
+        pointers = np.arange(self.samples) + draw.random()
+        chosen = order[np.searchsorted(ends, pointers, side="right").clip(max=self.samples - 1)]
+        return draw.permutation(chosen)
 
-Augment = Callable[[Tensor], Tensor]
 
-
-def augmentation(name: str, spec: PictureSpec) -> Augment | None:
-    """Random changes that keep the age: uint8 (3, H, W) -> uint8 (3, size, size). None for the plain centre crop."""
-    steps: list[Any]
-    if name == "none":
+def rarity(ages: Sequence[float], power: float) -> NDArray[np.float64] | None:
+    """Weights that lift rare ages: one over the power of how many faces are within two years. None for power 0."""
+    if not power:
         return None
-    if name == "paper":
-        steps = [v2.RandomCrop(spec.size), v2.RandomHorizontalFlip()]
-    else:
-        steps = [
-            v2.RandomAffine(degrees=10, scale=(0.9, 1.1), interpolation=v2.InterpolationMode.BILINEAR),
-            v2.RandomCrop(spec.size),
-            v2.RandomHorizontalFlip(),
-            v2.ColorJitter(brightness=0.25, contrast=0.25, saturation=0.25),
-            v2.RandomGrayscale(0.1),
-            v2.RandomApply([v2.GaussianBlur(5, sigma=(0.3, 2.0))], p=0.1),
-        ]
-    augment: Augment = v2.Compose(steps)
-    return augment
+    years = np.asarray(ages)
+    ordered = np.sort(years)
+    near = np.searchsorted(ordered, years + 2, side="right") - np.searchsorted(ordered, years - 2, side="left")
+    weights: NDArray[np.float64] = near.astype(float) ** -power
+    return weights
 
 
 class Faces(Dataset[tuple[Tensor | None, float, int, str]]):
@@ -94,14 +102,14 @@ class Faces(Dataset[tuple[Tensor | None, float, int, str]]):
         index, position = key
         sample = self.samples[index]
         try:
-            image = resize(read_picture(self.folder / sample.path), self.spec)
+            image = read_picture(self.folder / sample.path)
         except UnreadableError as error:
             return None, sample.age, index, str(error)
         if self.augment is None:
-            return torch.from_numpy(to_pixels(centre_crop(image, self.spec))), sample.age, index, ""
-        with torch.random.fork_rng(devices=[]):  # the same draws whichever worker makes them
-            torch.manual_seed(derive(self.seed, "augment", position))
-            return self.augment(torch.from_numpy(to_pixels(image))), sample.age, index, ""
+            pixels = to_pixels(centre_crop(resize(image, self.spec), self.spec))
+        else:
+            pixels = self.augment(image, derive(self.seed, "augment", position))
+        return torch.from_numpy(pixels), sample.age, index, ""
 
     def collate(self, items: Sequence[tuple[Tensor | None, float, int, str]]) -> Batch:
         good = [(pixels, age, index) for pixels, age, index, _ in items if pixels is not None]
