@@ -1,0 +1,90 @@
+"""The command line: thin commands over the functions of the same names, and one error boundary.
+
+Nothing here imports torch before a command needs it, so that --help and completion answer at once.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from agecli import __version__
+from agecli.cli.audit import audit
+from agecli.cli.evaluate import evaluate
+from agecli.cli.export import export
+from agecli.cli.info import info
+from agecli.cli.predict import predict
+from agecli.cli.preprocess import preprocess
+from agecli.cli.split import split
+from agecli.cli.toy import toy
+from agecli.cli.train import train
+from agecli.errors import AgecliError, Interrupted
+
+
+class Boundary(typer.core.TyperGroup):
+    """Where errors end: what a user can mend is printed in two lines, anything else is our bug and keeps its traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except AgecliError as error:
+            _say_error(error)
+            raise typer.Exit(error.exit_code) from None
+        except KeyboardInterrupt:
+            _say_error(Interrupted("interrupted"))
+            raise typer.Exit(Interrupted.exit_code) from None
+        except BrokenPipeError:  # `agecli predict … | head -1`: the reader has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except OSError as error:
+            if not error.filename:
+                raise
+            hint = "is it the path you meant, and may it be written?"
+            _say_error(AgecliError(f"{error.filename}: {error.strerror}", hint))
+            raise typer.Exit(AgecliError.exit_code) from None
+
+
+def _say_error(error: AgecliError) -> None:
+    typer.echo(f"error: {error.message}", err=True)
+    if error.hint:
+        typer.echo(f" hint: {error.hint}", err=True)
+
+
+app = typer.Typer(
+    cls=Boundary,
+    help="The age of a face, by Deep Differentiable Random Forests.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"agecli {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """The age of a face, by Deep Differentiable Random Forests."""
+
+
+for command in (preprocess, train, evaluate, split, audit, predict, export, info, toy):
+    app.command()(command)
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite stop: what is half written is cleared away
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # file names need not be UTF-8
+    app()

@@ -1,0 +1,81 @@
+"""`agecli evaluate`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agecli.cli.options import Device, Exclude, Form, Output, Quiet, Verbose, Workers, form_of, listen
+
+
+def evaluate(
+    models: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Run folders or checkpoints; several are compared.", metavar="[RUN|CHECKPOINT]..."),
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Faces to measure on.", show_default="the run's own")] = None,
+    setup: Annotated[
+        str | None, typer.Option(help="Measure on the test part of a setup.", show_default="all faces")
+    ] = None,
+    readout: Annotated[
+        str | None, typer.Option(help="mean, median or mode.", show_default="the paper's for the model")
+    ] = None,
+    challenge: Annotated[
+        str | None,
+        typer.Option(help="Age checks: a legal age, or a legal and a challenge age, as in 18,25.", metavar="AGE[,AGE]"),
+    ] = None,
+    exclude: Exclude = None,
+    report: Annotated[Path | None, typer.Option(help="Write one HTML page with pictures of it all.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for predictions.csv and metrics.csv.", show_default="the run, or beside the checkpoint"
+        ),
+    ] = None,
+    device: Device = "auto",
+    workers: Workers = None,
+    form: Form = None,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Measure runs on their test parts, or checkpoints on faces with ages: MAE, CS@5 and more, with confidence."""
+    screen = listen(quiet, verbose)
+    from agecli.console import Bars
+    from agecli.evaluation import compare, pooled
+    from agecli.evaluation import evaluate as run
+    from agecli.groups import parse_challenge
+    from agecli.report import destination, write_evaluation
+
+    ages = parse_challenge(challenge)
+    with Bars(screen, quiet) as bars:
+        results = run(
+            *(models or ()),
+            data=data,
+            setup=setup,
+            readout=readout,
+            challenge=ages,
+            exclude=exclude,
+            out=out,
+            device=device,
+            workers=workers,
+            progress=bars.features,
+        )
+    for result in results:
+        logging.getLogger("agecli").info("wrote %s", result.folder / "predictions.csv")
+    wholes = pooled(results, ages)
+    comparison = compare({name: whole.predictions for name, whole in wholes.items()}) if len(wholes) > 1 else []
+    if report:
+        from agecli.page import describe, write_page
+
+        write_page(report, [describe(name, whole) for name, whole in wholes.items()], comparison)
+        logging.getLogger("agecli").info("wrote %s", report)
+    with destination(output, sys.stdout) as stream:
+        write_evaluation(results, wholes, comparison, ages, form_of(form, output), stream)
+    if broken := {path for result in results for path in result.broken}:
+        typer.echo(f"{len(broken)} picture(s) could not be read and were left out", err=True)
+        raise typer.Exit(1)

@@ -1,0 +1,62 @@
+"""Options that several commands share, and how each of them talks."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+class Format(str, Enum):
+    table = "table"
+    csv = "csv"
+    jsonl = "jsonl"
+
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors on stderr.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="More on stderr.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
+Workers = Annotated[int | None, typer.Option(min=0, help="Processes that read pictures.", show_default="by device")]
+Form = Annotated[
+    Format | None, typer.Option("--format", "-f", help="How to print.", show_default="table on a terminal, else jsonl")
+]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the result to a file, whole or not at all.")]
+SETUPS = "The protocol: random, I, II, III, lopo, cacd-train, cacd-val, subject or column."
+DATASETS = "auto, morph, fgnet, cacd, utkface, afad, aaf, agedb, appa-real, chalearn, imdb-wiki, csv or folder."
+List = Annotated[
+    Path | None, typer.Option("--list", help="Only these photos: a file of names, or a CSV with a column path.")
+]
+Exclude = Annotated[Path | None, typer.Option(help="All but these photos, as `audit` writes them.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any other setting, section.key=value. `agecli info --settings` lists them."),
+]
+
+
+def form_of(form: Format | None, output: Path | None) -> str:
+    if form:
+        return form.value
+    if output and output.suffix in (".csv", ".jsonl"):
+        return output.suffix[1:]
+    return "table" if output is None and sys.stdout.isatty() else "jsonl"
+
+
+def listen(quiet: bool, verbose: bool) -> Any:
+    from agecli import console
+
+    screen = console.stderr()
+    console.set_up_logging(screen, logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
+    return screen
+
+
+def assignment(text: str) -> tuple[str, str]:
+    from agecli.errors import InputError
+
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise InputError(f"--set {text} says no value", hint="write --set section.key=value")
+    return name.strip(), value.strip()

@@ -1,0 +1,68 @@
+"""`agecli preprocess`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agecli.cli.options import DATASETS, Form, Output, Quiet, Verbose, form_of, listen
+
+
+def preprocess(
+    src: Annotated[Path, typer.Argument(help="A data set, or any folder of photos.")],
+    out: Annotated[Path, typer.Option(help="The folder for crops, manifest.csv and failures.csv.")],
+    dataset: Annotated[str, typer.Option(help=DATASETS)] = "auto",
+    detector: Annotated[str, typer.Option(help="auto, yunet-dlib, yunet, hog, cnn or haar.")] = "auto",
+    size: Annotated[int, typer.Option(help="Side of a crop, in pixels.")] = 256,
+    eye_distance: Annotated[float, typer.Option(help="Between the eyes, as a share of the side.")] = 0.30,
+    eye_height: Annotated[float, typer.Option(help="Of the eye line below the top, as a share of the side.")] = 0.41,
+    no_detect: Annotated[
+        bool, typer.Option("--no-detect", help="The photos are aligned faces already: only resize.")
+    ] = False,
+    all_faces: Annotated[
+        bool, typer.Option("--all-faces", help="Every face of a photo, not only the main one.")
+    ] = False,
+    workers: Annotated[int, typer.Option(help="Processes.")] = 1,
+    resume: Annotated[bool, typer.Option("--resume", help="Skip what is done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Look, but write nothing.")] = False,
+    contact_sheet: Annotated[Path | None, typer.Option(help="Draw a sample of the crops with the eye line.")] = None,
+    form: Form = None,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Find the faces in photos, turn and cut them so that the eyes are always in the same place."""
+    screen = listen(quiet, verbose)
+    from agecli.console import Bars
+    from agecli.preprocessing import preprocess as run
+    from agecli.report import destination, write_rows
+
+    log = logging.getLogger("agecli")
+    with Bars(screen, quiet) as bars:
+        summary = run(
+            src,
+            out=out,
+            dataset=dataset,
+            detector=detector,
+            size=size,
+            eye_distance=eye_distance,
+            eye_height=eye_height,
+            no_detect=no_detect,
+            all_faces=all_faces,
+            workers=workers,
+            resume=resume,
+            dry_run=dry_run,
+            contact_sheet=contact_sheet,
+            progress=lambda done, total: bars.show("photos", done, total),
+            recognised=lambda name, photos: log.info("%s: %d photos, recognised as %s", src, photos, name),
+        )
+    with destination(output, sys.stdout) as stream:
+        write_rows(summary.rows(), ("what", "count"), form_of(form, output), stream)
+    if summary.failures:
+        if not dry_run:
+            log.warning("%d photos gave no face: see %s", sum(summary.failures.values()), out / "failures.csv")
+        raise typer.Exit(1)

@@ -1,0 +1,63 @@
+"""`agecli split`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agecli.cli.options import (
+    SETUPS,
+    Exclude,
+    Form,
+    List,
+    Output,
+    Quiet,
+    Settings,
+    Verbose,
+    assignment,
+    form_of,
+    listen,
+)
+
+SHOWN_FOLDS = 5  # in a table, of a setup that has many
+
+
+def split(
+    data: Annotated[Path, typer.Argument(help="A data set, or a folder with a manifest.csv or a labels.csv.")],
+    setup: Annotated[str, typer.Option(help=SETUPS)] = "random",
+    out: Annotated[Path, typer.Option(help="The file to write: fold, part and path of every face.")] = Path(
+        "splits.csv"
+    ),
+    seed: Annotated[int, typer.Option(help="Of the random draw.")] = 0,
+    preset: Annotated[str, typer.Option(help="modern, or paper, which holds nothing out for validation.")] = "modern",
+    list_: List = None,
+    exclude: Exclude = None,
+    set_: Settings = None,
+    form: Form = None,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Write and describe the folds of a protocol, without training: sizes, ages, groups, and what leaks."""
+    listen(quiet, verbose)
+    from agecli.report import destination, write_rows
+    from agecli.splitting import columns, for_people
+    from agecli.splitting import split as run
+
+    settings = dict(assignment(text) for text in set_ or [])
+    rows = run(data, setup=setup, out=out, seed=seed, preset=preset, list=list_, exclude=exclude, settings=settings)
+    shape = form_of(form, output)
+    log = logging.getLogger("agecli")
+    folds = max(row["fold"] for row in rows)
+    names = columns(rows)
+    if shape == "table":
+        if folds > SHOWN_FOLDS:
+            log.info("%d folds; the first %d:", folds)
+        rows, names = for_people([row for row in rows if row["fold"] <= SHOWN_FOLDS])
+    with destination(output, sys.stdout) as stream:
+        write_rows(rows, names, shape, stream)
+    log.info("wrote %s", out)

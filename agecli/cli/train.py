@@ -1,0 +1,119 @@
+"""`agecli train`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agecli.cli.options import (
+    SETUPS,
+    Device,
+    Exclude,
+    Form,
+    List,
+    Output,
+    Quiet,
+    Settings,
+    Verbose,
+    Workers,
+    assignment,
+    form_of,
+    listen,
+)
+
+
+def train(
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with a manifest.csv or a labels.csv.", show_default="aligned")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="drf or dldlf.", show_default="drf")] = None,
+    setup: Annotated[str | None, typer.Option(help=SETUPS, show_default="random")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/<model>-<setup>")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="modern, or paper for the paper's settings.", show_default="modern")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings over the preset.")] = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="vgg16, resnet18, … or timm:NAME.", show_default="timm:tf_efficientnet_lite0")
+    ] = None,
+    weights: Annotated[str | None, typer.Option(help="imagenet, none or a file.", show_default="imagenet")] = None,
+    freeze: Annotated[
+        bool | None,
+        typer.Option("--freeze", help="Keep the backbone as it is: its features are computed once, and cached."),
+    ] = None,
+    iterations: Annotated[int | None, typer.Option(help="Mini-batches to learn from.", show_default="3000")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Faces in a mini-batch.", show_default="32")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.", show_default="0.001")] = None,
+    trees: Annotated[int | None, typer.Option(help="K.", show_default="5")] = None,
+    depth: Annotated[int | None, typer.Option(help="Levels of nodes, the leaves included.", show_default="6")] = None,
+    units: Annotated[int | None, typer.Option(help="M, the outputs of f.", show_default="128")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Std of a label distribution, in years (dldlf).", show_default="2")
+    ] = None,
+    leaf_init: Annotated[str | None, typer.Option(help="random or kmeans (drf).", show_default="random")] = None,
+    split_temperature: Annotated[float | None, typer.Option(help="T_0.", show_default="1")] = None,
+    leaf_temperature: Annotated[float | None, typer.Option(help="tau_0 (drf).", show_default="0.5")] = None,
+    select: Annotated[
+        str | None, typer.Option(help="The checkpoint to test: val (the best) or last.", show_default="val")
+    ] = None,
+    folds: Annotated[str | None, typer.Option(help="Only these, as in 1-3,5.", show_default="all")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of all random numbers.", show_default="0")] = None,
+    list_: List = None,
+    exclude: Exclude = None,
+    set_: Settings = None,
+    device: Device = "auto",
+    workers: Workers = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in --out as if it had never stopped.")
+    ] = False,
+    form: Form = None,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Train a model on faces with ages, for every fold of a setup.
+
+    Writes the run folder (checkpoints, history.csv, predictions.csv, metrics.csv, report.csv) and prints the report.
+    """
+    from agecli.config import OPTIONS
+
+    chosen = {name: value for name, value in locals().items() if name in OPTIONS}
+    settings = dict(assignment(text) for text in set_ or [])
+    first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started, one talks
+    quiet = quiet or not first
+    screen = listen(quiet, verbose)
+    from agecli.monitor import TrainingBars
+    from agecli.report import destination, write_rows
+    from agecli.runs import REPORT_COLUMNS
+    from agecli.training import train as run
+
+    with TrainingBars(screen, quiet) as bars:
+        report = run(
+            data,
+            out=out,
+            preset=preset,
+            config=config,
+            settings=settings,
+            folds=folds,
+            list=list_,
+            exclude=exclude,
+            device=device,
+            workers=workers,
+            resume=resume,
+            listener=bars,
+            **chosen,
+        )
+    if not quiet:
+        screen.print(f"wrote {report.run}", markup=False)
+    if first:
+        with destination(output, sys.stdout) as stream:
+            shape = form_of(form, output)
+            single = shape == "table" and sum(isinstance(row["fold"], int) for row in report.rows) == 1
+            write_rows(report.rows[:1] if single else report.rows, REPORT_COLUMNS, shape, stream)
+    if report.broken:
+        typer.echo(f"{len(report.broken)} picture(s) could not be read and were left out", err=True)
+        raise typer.Exit(1)
