@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from agecli.model import AgeModel, build_model
 from agecli.pictures import PictureSpec
 from agecli.predictors import About
 
+log = logging.getLogger("agecli")
 FORMAT = 1  # raised when an older agecli could no longer read the file
 KIND = "agecli-checkpoint"
 
@@ -44,11 +46,31 @@ class Checkpoint:
         forest = self.model.forest
         return About(self.model.picture, forest.grid, forest.readout, alignment, self.calibration)
 
+    def warn_of_frame(self, data: Path) -> None:
+        """Say so if the faces of a folder are cut in another way than those that the model was trained on."""
+        known, here = self.about.alignment, Alignment.read(data)
+        if known and (here is None or (here.eye_distance, here.eye_height) != (known.eye_distance, known.eye_height)):
+            log.warning(
+                "the faces in %s are not cut as the model knows faces; `agecli preprocess PHOTOS --out DIR"
+                " --eye-distance %g --eye-height %g` does that",
+                data,
+                known.eye_distance,
+                known.eye_height,
+            )
+
 
 def save_checkpoint(
-    path: Path, model: AgeModel, config: Config, notes: Mapping[str, Any], calibration: Calibration | None = None
+    path: Path,
+    model: AgeModel,
+    config: Config,
+    notes: Mapping[str, Any],
+    calibration: Calibration | None = None,
+    half: bool = False,
 ) -> None:
-    """The model with its config, age grid, crop, normalisation, phi and calibration, written whole or not at all."""
+    """The model with its config, age grid, crop, normalisation, phi and calibration, written whole or not at all.
+
+    With `half`, kernels are rounded to 16 bits: half the size, and hardly another model.
+    """
     header = {
         "config": dict(settings(config)),
         "picture": dataclasses.asdict(model.picture),
@@ -56,7 +78,11 @@ def save_checkpoint(
         "notes": dict(notes),
         "agecli": agecli.__version__,
     }
-    write_tensors(path, KIND, model.state_dict(), header)
+    tensors = model.state_dict()
+    if half:
+        kernels = {name for name, weights in model.named_parameters() if weights.ndim > 1}
+        tensors = {name: tensor.half() if name in kernels else tensor for name, tensor in tensors.items()}
+    write_tensors(path, KIND, tensors, header)
 
 
 def load_checkpoint(path: Path) -> Checkpoint:

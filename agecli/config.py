@@ -108,6 +108,7 @@ class TrainingConfig:
 @dataclass(frozen=True)
 class Config:
     model: ModelName = "drf"
+    init: str = ""  # a trained model to go on from: `default`, or a checkpoint
     ages: AgesConfig = field(default_factory=AgesConfig)
     forest: ForestConfig = field(default_factory=ForestConfig)
     backbone: BackboneConfig = field(default_factory=BackboneConfig)
@@ -137,6 +138,7 @@ PRESETS: dict[str, Config] = {"modern": Config(), "paper": PAPER}
 
 OPTIONS = {  # short names of the settings people change most: the flags of `agecli train`
     "model": "model",
+    "init": "init",
     "setup": "data.setup",
     "backbone": "backbone.name",
     "weights": "backbone.weights",

@@ -1,37 +1,19 @@
-"""Talk, on stderr: progress on a terminal, a line now and then in a pipe."""
+"""Progress, on stderr: bars on a terminal, a line now and then in a pipe."""
 
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from contextlib import suppress
 from types import TracebackType
 from typing import TypeVar
 
 from rich.console import Console
-from rich.logging import RichHandler
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 LINE_EVERY = 30.0  # seconds between two lines in a pipe
 log = logging.getLogger("agecli")
-
-
-def stderr() -> Console:
-    return Console(stderr=True, highlight=False)
-
-
-def set_up_logging(console: Console, level: int) -> None:
-    handler: logging.Handler
-    if console.is_terminal:
-        handler = RichHandler(console=console, show_time=False, show_path=False, show_level=False, markup=False)
-        handler.setFormatter(logging.Formatter("%(message)s"))
-    else:
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
-    log.handlers, log.propagate = [handler], False
-    log.setLevel(level)
 
 
 B = TypeVar("B", bound="Bars")
@@ -40,7 +22,8 @@ B = TypeVar("B", bound="Bars")
 class Bars:
     """Progress bars on a terminal, none in a pipe or when quiet."""
 
-    def __init__(self, console: Console, quiet: bool) -> None:
+    def __init__(self, quiet: bool) -> None:
+        console = Console(stderr=True, highlight=False)
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
@@ -65,7 +48,7 @@ class Bars:
     ) -> None:
         self.progress.stop()
 
-    def show(self, name: str, done: int, total: int, note: str = "") -> None:
+    def show(self, name: str, done: int, total: int | None, note: str = "") -> None:
         """Where a piece of work is, and how fast; a line in a pipe if the last one is some seconds old."""
         if name not in self.tasks:
             self.began[name] = (time.monotonic(), done)
@@ -76,7 +59,7 @@ class Bars:
         self.progress.update(self.tasks[name], completed=done, total=total, note=note)
         if self.progress.disable and time.monotonic() - self.spoke > LINE_EVERY:
             self.spoke = time.monotonic()
-            log.info("%s: %d of %d %s", name, done, total, note)
+            log.info("%s: %d%s %s", name, done, f" of {total}" if total else "", note)
 
     def drop(self, name: str) -> None:
         with suppress(KeyError):

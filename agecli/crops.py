@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cv2
@@ -12,6 +13,7 @@ from PIL import Image
 from agecli.faces.align import Alignment, Photo, align
 from agecli.faces.detect import find_faces
 from agecli.pictures import PictureSpec, Pixels, UnreadableError, centre_crop, read_picture, resize, to_pixels
+from agecli.videos import Frame, frames, is_video
 
 Box = tuple[int, int, int, int]  # x, y, w, h in the upright photo
 
@@ -33,6 +35,7 @@ class Seen:
     crops: tuple[Crop, ...] = ()
     status: str = "ok"  # or no_face, unreadable
     error: str | None = None
+    time: float | None = None  # seconds, of a frame of a video
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,18 @@ class Look:
     min_face: int = 0  # pixels, of the shorter side of a face's box
     min_score: float = 0.0
 
-    def __call__(self, name: str) -> Seen:
+    def __call__(self, item: str | Frame | Seen) -> Seen:
+        """What is in a photo, given by its name, or in a frame; what is known already is handed back."""
+        if isinstance(item, Seen):
+            return item
+        if isinstance(item, Frame):
+            return replace(self.at(item.source, Image.fromarray(item.photo)), time=item.time)
         try:
-            image = read_picture(Path(name))
+            return self.at(item, read_picture(Path(item)))
         except UnreadableError as error:
-            return Seen(name, status="unreadable", error=str(error))
+            return Seen(item, status="unreadable", error=str(error))
+
+    def at(self, name: str, image: Image.Image) -> Seen:
         if self.alignment is None:
             return Seen(name, (Crop((0, 0, image.width, image.height), None, self.cut(image)),))
         try:
@@ -76,3 +86,15 @@ class Look:
 
     def cut(self, image: Image.Image) -> Pixels:
         return to_pixels(centre_crop(resize(image, self.spec), self.spec))
+
+
+def items(names: Iterable[str], every: float) -> Iterator[str | Frame | Seen]:
+    """What there is to look at: photos by their names, videos frame by frame."""
+    for name in names:
+        if not is_video(name):
+            yield name
+            continue
+        try:
+            yield from frames(name, every)
+        except UnreadableError as error:
+            yield Seen(name, status="unreadable", error=str(error))

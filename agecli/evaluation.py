@@ -17,6 +17,7 @@ import torch
 from agecli import bootstrap
 from agecli import config as configs
 from agecli.ages import READOUTS, AgeGrid, Readout
+from agecli.bundled import DEFAULT, FOLDERS, named
 from agecli.checkpoint import Checkpoint, load_checkpoint
 from agecli.config import Config
 from agecli.data.manifest import Manifest, read_manifest, read_names
@@ -70,10 +71,7 @@ def evaluate(
 
     What a model said of the same faces before is read from its distributions.npz, and the network does not run again.
     """
-    if not models:
-        raise MissingError(
-            "there is no bundled model yet", hint="name a run folder or a checkpoint: agecli evaluate runs/NAME"
-        )
+    models = tuple(named(model, ".safetensors") for model in models or (DEFAULT,))
     if readout is not None and readout not in READOUTS:
         raise InputError(f"unknown readout `{readout}`", hint=f"there are: {', '.join(READOUTS)}")
     target = pick_device(device)
@@ -116,7 +114,7 @@ def _evaluate(task: Task, device: torch.device, workers: int | None, progress: P
     folder = Path(task.data) if task.data else cast(Run, run).data
     own = run is not None and task.setup is None and folder.resolve() == run.data.resolve()
     plain = own and task.readout is None
-    base = task.out or (path if run else path.parent)
+    base = task.out or (path if run else Path("runs") if path.parent in FOLDERS else path.parent)
     if not task.out and not plain:
         base /= "-".join(filter(None, ("evaluation", "" if own else folder.resolve().name, task.readout)))
         base = base if run else base / path.stem
@@ -124,6 +122,8 @@ def _evaluate(task: Task, device: torch.device, workers: int | None, progress: P
     inputs: Inputs | None = None
     for job in _jobs(task, run, folder, own):
         checkpoint = load_checkpoint(job.checkpoint)
+        if not own:
+            checkpoint.warn_of_frame(folder)
         source = source_of(job.checkpoint, job.manifest, job.fold.test)
         stored = _stored(job, base, source)
         if stored is None:

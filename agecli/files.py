@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
 import shutil
 import tempfile
@@ -46,6 +47,10 @@ def link_whole(source: Path, path: Path) -> None:
             os.link(source, part)
         except OSError:
             shutil.copyfile(source, part)
+
+
+def file_hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -61,6 +61,7 @@ class Job:
     device: torch.device
     inputs: Inputs
     start: AgeModel  # with its weights loaded: what every fold begins with
+    trained: bool  # whether its splits and leaves know something already
     listener: Listener
     stop: threading.Event
     broken: dict[str, str] = field(default_factory=dict)
@@ -82,6 +83,8 @@ class Job:
 def _fresh_model(job: Job, train: Sequence[int]) -> AgeModel:
     """The model before its first iteration."""
     model = copy.deepcopy(job.start)
+    if job.trained:
+        return model.to(job.device)
     if isinstance(job.inputs, FeatureInputs):
         job.inputs.standardise(model, train)
     train_ages = torch.tensor([job.manifest.samples[index].age for index in train])

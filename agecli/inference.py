@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from agecli.data.manifest import Manifest
+from agecli.files import file_hash
 from agecli.inputs import Inputs
 from agecli.model import AgeModel
 
@@ -36,4 +37,4 @@ def source_of(checkpoint: Path, manifest: Manifest, indices: Sequence[int]) -> d
         except OSError:
             state = (0, 0)
         faces.update(repr((sample, state)).encode("utf-8", "surrogateescape"))
-    return {"checkpoint": hashlib.sha256(checkpoint.read_bytes()).hexdigest(), "faces": faces.hexdigest()}
+    return {"checkpoint": file_hash(checkpoint), "faces": faces.hexdigest()}

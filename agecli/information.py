@@ -11,8 +11,10 @@ import torch
 
 import agecli
 from agecli.backbones import wheel_weights
+from agecli.bundled import DEFAULT, FOLDERS
 from agecli.config import Config
 from agecli.features import cache_folder
+from agecli.files import file_hash
 from agecli.runs import package_versions
 
 
@@ -27,6 +29,9 @@ def lines() -> Iterator[tuple[str, str]]:
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     yield "cuda", ", ".join(gpus) or "not available"
     yield "mps", "available" if torch.backends.mps.is_available() else "not available"
+    for folder in FOLDERS:
+        for path in sorted(folder.glob(f"{DEFAULT}.*")):
+            yield f"model {path.name}", f"{path} ({file_hash(path)[:12]})"
     default = Config().backbone.name
     yield "default backbone", f"{default}: {wheel_weights(default) or 'weights are downloaded when first used'}"
     yield "torchvision weights", str(Path(torch.hub.get_dir()) / "checkpoints")

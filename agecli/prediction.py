@@ -14,13 +14,16 @@ import numpy as np
 
 from agecli import ages
 from agecli.ages import COVERAGE, READOUTS, Readout
+from agecli.bundled import named
 from agecli.calibration import interval
-from agecli.crops import Box, Look, Seen
-from agecli.errors import InputError, MissingError
+from agecli.crops import Box, Look, Seen, items
+from agecli.errors import InputError
 from agecli.faces.align import Alignment
 from agecli.faces.detect import DETECTORS
+from agecli.journal import left_out
 from agecli.listing import expand
 from agecli.predictors import About, Predictor, load_predictor
+from agecli.videos import parse_every
 from agecli.workers import stream
 
 log = logging.getLogger("agecli")
@@ -39,6 +42,7 @@ RECORD_COLUMNS = (
     "score",
     "error",
     "interval",
+    "time",
 )
 
 
@@ -58,6 +62,7 @@ class Record:
     score: float | None = None  # the detector's
     error: str | None = None
     interval: str | None = None  # conformal: calibrated to hold its coverage; mixture: the model's own quantiles
+    time: float | None = None  # seconds from the start, of a frame of a video
     abstain: bool | None = None  # whether the interval is wider than asked for
     distribution: list[float] | None = None  # the probability of each year of the age grid
 
@@ -82,31 +87,34 @@ def predict(
     batch_size: int = 32,
     workers: int | None = None,
     null: bool = False,
+    every: float | str = 1.0,
+    done: Iterable[str] = (),
 ) -> Iterator[Record]:
-    """The age of every face. Files, folders, globs, @lists and `-`; at least one record for each photo."""
-    if model is None:
-        raise MissingError(
-            "there is no bundled model yet", hint="name a checkpoint with --model runs/NAME/fold-1/best.safetensors"
-        )
+    """The age of every face. Files, folders, globs, @lists and `-`; at least one record for each photo.
+
+    Of a video, a frame `every` so many seconds. The names in `done` were predicted before, and come first: no records.
+    """
+    path = named(model, ".onnx" if device in ("auto", "cpu") else ".safetensors")
     if readout is not None and readout not in READOUTS:
         raise InputError(f"unknown readout `{readout}`", hint=f"there are: {', '.join(READOUTS)}")
     if batch_size < 1:
         raise InputError(f"a batch of {batch_size} photos holds none", hint="use --batch-size 1 or more")
     if detector not in ("auto", *DETECTORS):
         raise InputError(f"unknown detector `{detector}`", hint=f"there are: auto, {', '.join(DETECTORS)}")
-    predictor = load_predictor(Path(model), device)
+    seconds = parse_every(str(every))
+    predictor = load_predictor(path, device)
     about = predictor.about
     if about.calibration is None:
-        log.warning("%s is not calibrated: its intervals are the plain quantiles of its mixture", model)
-    alignment = None if no_detect else _alignment(about, model)
+        log.warning("%s is not calibrated: its intervals are the plain quantiles of its mixture", path)
+    alignment = None if no_detect else _alignment(about, path)
     look = Look(about.picture, alignment, detector, largest, min_face, min_score)
     names = expand([str(photos)] if isinstance(photos, (str, Path)) else [str(photo) for photo in photos], null)
-    seen = stream(look, names, workers or os.cpu_count() or 1, ahead=2 * batch_size)
+    seen = stream(look, items(left_out(names, done), seconds), workers or os.cpu_count() or 1, ahead=2 * batch_size)
     asking = Asking(predictor, cast(Readout, readout or about.readout), abstain_above, distribution)
     return _records(seen, asking, batch_size)
 
 
-def _alignment(about: About, model: str | Path) -> Alignment:
+def _alignment(about: About, model: Path) -> Alignment:
     """How faces must be cut for a model: as those that it was trained on."""
     if about.alignment:
         return about.alignment
@@ -146,6 +154,7 @@ class Asking:
                 seen.crops[number].box,
                 seen.crops[number].score,
                 interval="conformal" if calibration else "mixture",
+                time=seen.time,
                 abstain=None if self.abstain_above is None else row[3] - row[2] > self.abstain_above,
                 distribution=[round(float(p), 6) for p in mass] if self.distribution else None,
             )
@@ -171,5 +180,5 @@ def _answers(photos: Sequence[Seen], ask: Asking, batch_size: int) -> Iterator[R
     said = (record for start in range(0, len(faces), batch_size) for record in ask(faces[start : start + batch_size]))
     for seen in photos:
         if seen.status != "ok":
-            yield Record(seen.source, status=seen.status, error=seen.error)
+            yield Record(seen.source, status=seen.status, error=seen.error, time=seen.time)
         yield from islice(said, len(seen.crops))

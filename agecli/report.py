@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
-
-from rich.console import Console
-from rich.table import Table
 
 from agecli.files import write_whole
 
@@ -71,6 +69,9 @@ HEADINGS: dict[str, tuple[str, str]] = {  # how people want to read a column: it
 
 def _table(rows: Iterable[Row], columns: Sequence[str], stream: TextIO) -> None:
     """For people: rounded, and without rows and columns that say nothing."""
+    from rich.console import Console  # here, because `predict` has no time for it
+    from rich.table import Table
+
     shown = [row for row in rows if any(row.get(name) is not None for name in columns[1:])]
     table = Table(box=None, header_style="bold", pad_edge=False)
     names = [name for name in columns if any(row.get(name) is not None for row in shown)]
@@ -171,11 +172,41 @@ def write_ages(rows: Iterable[Row], form: str, columns: Sequence[str], stream: T
     elif form == "jsonl":
         _jsonl(rows, columns, stream)
     else:
-        stream.write(f"{'age':<5}  {'90 % interval':<13}  {'std':<4}  photo\n")
-        for row in rows:
-            if row["status"] == "ok":
-                span = f"{row['low']:.0f} to {row['high']:.0f}{' ?' if row.get('abstain') else ''}"
-                stream.write(f"{row['age']:<5.1f}  {span:<13}  {row['std']:<4.1f}  {row['source']}\n")
-            else:
-                stream.write(f"{'-':<5}  {'-':<13}  {'-':<4}  {row['source']}: {row['error']}\n")
-            stream.flush()
+        _age_table(rows, stream)
+
+
+YEARS, CELLS = 100, 25  # what the bar of a face shows: 4 years in each cell, and the last one has all that is older
+BLOCKS = " ▁▂▃▄▅▆▇█"
+
+
+def _age_table(rows: Iterable[Row], stream: TextIO) -> None:
+    scale = "".join(f"{year:<5}" for year in range(0, YEARS, 20))
+    stream.write(f"{'age':<5}  {'90 % interval':<13}  {scale}  photo\n")
+    for row in rows:
+        at = f" at {row['time']:g} s" if row["time"] is not None else ""
+        if row["status"] == "ok":
+            span = f"{row['low']:.0f} to {row['high']:.0f}{' ?' if row.get('abstain') else ''}"
+            face = f", face {row['face'] + 1}" if row["face"] else ""
+            bar = age_bar(row["distribution"]) if row.get("distribution") else " " * CELLS
+            stream.write(f"{row['age']:<5.1f}  {span:<13}  {_printable(bar, stream)}  {row['source']}{at}{face}\n")
+        else:
+            stream.write(f"{'-':<5}  {'-':<13}  {'':<{CELLS}}  {row['source']}{at}: {row['error']}\n")
+        stream.flush()
+
+
+def age_bar(distribution: Sequence[float]) -> str:
+    """The probabilities of the years as a small picture of letters, the likeliest years full height."""
+    cells = [0.0] * CELLS
+    for year, p in enumerate(distribution):
+        cells[min(year * CELLS // YEARS, CELLS - 1)] += p
+    top = max(cells)
+    return "".join(BLOCKS[math.ceil(p / top * (len(BLOCKS) - 1) - 0.3)] if p > 0.005 * top else " " for p in cells)
+
+
+def _printable(bar: str, stream: TextIO) -> str:
+    """For terminals that know no blocks."""
+    try:
+        bar.encode(stream.encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return bar.translate(dict(zip(map(ord, BLOCKS), " .:-=+*#@", strict=True)))
+    return bar

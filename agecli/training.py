@@ -13,8 +13,8 @@ import torch
 
 from agecli import config as configs
 from agecli import distributed
-from agecli.backbones import load_weights
-from agecli.checkpoint import fingerprint
+from agecli.bundled import named
+from agecli.checkpoint import fingerprint, load_checkpoint
 from agecli.config import OPTIONS, Config, check, from_toml, replace
 from agecli.data.manifest import Manifest
 from agecli.data.splits import Fold, leakage
@@ -25,9 +25,10 @@ from agecli.folds import Job, Listener, train_fold
 from agecli.forest.schedules import split_temperature
 from agecli.inputs import PixelInputs, frozen_inputs
 from agecli.interrupts import stop_flag
-from agecli.model import AgeModel, build_model
+from agecli.model import AgeModel
 from agecli.runs import Run, check_backbone, is_barely_begun, is_run, open_run, read_faces, start_run, write_report
 from agecli.splitting import plan
+from agecli.starting import first_model, take_over
 
 log = logging.getLogger("agecli")
 WARM = 0.1  # T at the end of a run above which a warning is due
@@ -72,11 +73,10 @@ def train(
                 f"a batch of {run.config.training.batch_size} can't be shared out evenly over {distributed.ranks()} processes",
                 hint="use a --batch-size that is a multiple of them",
             )
-        start = build_model(run.config)
-        load_weights(start.backbone, run.config.backbone.name, run.config.backbone.weights)
+        start, trained = first_model(run.config)
         check_backbone(run, fingerprint(start))
         with stop_flag() as stop:
-            job = _job(run, manifest, start, target, workers, listener or Listener(), stop)
+            job = _job(run, manifest, start, trained, target, workers, listener or Listener(), stop)
             if distributed.rank() == 0 and not is_run(run.folder):  # all that can be wrong was tried before
                 start_run(run, manifest, parts, str(target), fingerprint(start))
             distributed.wait()
@@ -165,12 +165,15 @@ def _open(
                 hint="a resumed run keeps its faces: leave --list and --exclude out, or use another --out",
             )
         return run, *read_faces(run, Path(data) if data else None)
+    config = take_over(config, changes)
     check(config)
     if folder.exists() and not is_barely_begun(folder):
         raise InputError(f"{folder} is not empty and holds no run", hint="name another folder with --out")
     source = Path(data or "aligned")
     if alignment := Alignment.read(source):
         config = replace(config, {f"alignment.{name}": value for name, value in vars(alignment).items()})
+    if config.init:
+        load_checkpoint(named(config.init, ".safetensors")).warn_of_frame(source)
     manifest, parts = plan(source, config, chosen_by.get("list"), chosen_by.get("exclude"))
     smallest = min(len(fold.train) for fold in parts)
     if config.training.batch_size > smallest:
@@ -200,13 +203,15 @@ def _job(
     run: Run,
     manifest: Manifest,
     start: AgeModel,
+    trained: bool,
     device: torch.device,
     workers: int | None,
     listener: Listener,
     stop: threading.Event,
 ) -> Job:
     config = run.config
-    job = Job(run, manifest, config, device, PixelInputs(manifest, config, device, workers), start, listener, stop)
+    inputs = PixelInputs(manifest, config, device, workers)
+    job = Job(run, manifest, config, device, inputs, start, trained, listener, stop)
     if config.backbone.freeze:
 
         def progress(done: int, total: int) -> None:

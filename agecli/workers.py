@@ -62,11 +62,15 @@ def _end_with_parent() -> None:
 
 In = TypeVar("In")
 Out = TypeVar("Out")
+EACH = 4  # items that wait for each process
 ALONE = 8  # items that are done here before other processes are started: for one photo they would only cost time
 
 
 def stream(function: Callable[[In], Out], items: Iterable[In], count: int, ahead: int = 32) -> Iterator[Out]:
-    """The results in order, while `count` processes work ahead by a few items: memory does not grow with their number."""
+    """The results in order, while `count` processes work ahead: memory does not grow with the number of items.
+
+    At most `ahead` results wait, and a few items, which may be large, for each process.
+    """
     left = iter(items)
     yield from map(function, left if count == 1 else islice(left, ALONE))
     first = list(islice(left, 1))
@@ -77,7 +81,7 @@ def stream(function: Callable[[In], Out], items: Iterable[In], count: int, ahead
     try:
         for item in chain(first, left):
             waiting.append(pool.submit(function, item))
-            if len(waiting) > ahead:
+            while len(waiting) > ahead or sum(not result.done() for result in waiting) > EACH * count:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

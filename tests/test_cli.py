@@ -146,11 +146,12 @@ def test_every_photo_gets_a_record_in_order(cli: Cli, toy: Path, tmp_path: Path,
         "score",
         "error",
         "interval",
+        "time",
     ]
     assert records[0]["box"] == [0, 0, 160, 160]
     assert records[0]["low"] <= records[0]["age"] <= records[0]["high"]
     assert records[3]["error"] == "there is no such file"
-    assert "2 photo(s) gave no age" in done.stderr
+    assert "2 of 5 inputs gave no age: bad.jpg: it is not a picture" in done.stderr
     (tmp_path / "empty").mkdir()
     done = cli("predict", "empty", "none*.jpg", photos[0], "--no-detect", "-m", trained)
     errors = [json.loads(line)["error"] for line in done.stdout.splitlines()]
@@ -160,12 +161,14 @@ def test_every_photo_gets_a_record_in_order(cli: Cli, toy: Path, tmp_path: Path,
 def test_formats_and_files(cli: Cli, toy: Path, tmp_path: Path, trained: Path) -> None:
     base = ("predict", toy / "images", "--no-detect", "-m", trained)
     table = cli(*base, "--format", "table").stdout.splitlines()
-    assert table[0].split() == ["age", "90", "%", "interval", "std", "photo"]
+    assert table[0].split() == ["age", "90", "%", "interval", "0", "20", "40", "60", "80", "photo"]
     assert len(table) == 121
+    assert all("█" in line for line in table[1:])
     assert cli(*base, "-o", "ages.csv").stdout == ""
     lines = (tmp_path / "ages.csv").read_text().splitlines()
     assert (
-        lines[0] == "schema,source,status,face,age,std,low,high,coverage,box_x,box_y,box_w,box_h,score,error,interval"
+        lines[0]
+        == "schema,source,status,face,age,std,low,high,coverage,box_x,box_y,box_w,box_h,score,error,interval,time"
     )
     assert len(lines) == 121
     assert lines[1].split(",")[9:13] == ["0", "0", "160", "160"]
@@ -215,14 +218,15 @@ def test_a_reader_that_has_seen_enough_is_no_error(toy: Path, trained: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("predict", "x.jpg", "--no-detect"), 3, "no bundled model"),
+        (("predict", "x.jpg", "--resume"), 2, "name it with --output FILE"),
+        (("predict", "x.jpg", "--every", "soon"), 2, "write --every 1s"),
         (("predict", "x.jpg", "-m", "gone.safetensors", "--no-detect"), 3, "there is no checkpoint gone.safetensors"),
         (("predict", "x.jpg", "-m", "gone.safetensors"), 3, "there is no checkpoint gone.safetensors"),
         (("predict", "x.jpg", "--no-detect", "-m", ".", "--readout", "best"), 2, "mean, median, mode"),
         (("predict", "x.jpg", "--no-detect", "-m", "."), 2, "fold-1/best.safetensors"),
         (("evaluate", "pyproject.toml", "--data", "."), 2, "not a whole safetensors file"),
         (("toy", "."), 2, "not empty"),
-        (("evaluate",), 3, "no bundled model"),
+        (("evaluate",), 2, "name a data folder with --data"),
         (("evaluate", "gone"), 3, "there is no run or checkpoint gone"),
         (("evaluate", "."), 3, "is no run folder"),
     ],

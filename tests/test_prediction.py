@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image
@@ -46,7 +51,7 @@ def model(portrait: Image.Image, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 def test_the_alignment_travels_in_the_checkpoint(model: Path) -> None:
     alignment = load_checkpoint(model).config.alignment
-    assert (alignment.size, alignment.eye_distance, alignment.eye_height) == (128, 0.4, 0.41)
+    assert (alignment.size, alignment.eye_distance, alignment.eye_height) == (128, 0.4, 0.312)
 
 
 def test_a_photo_gives_what_its_preprocessed_crop_gives(model: Path, portrait: Image.Image, tmp_path: Path) -> None:
@@ -126,3 +131,87 @@ def test_small_and_doubtful_faces_are_left_out_and_wide_intervals_marked(
     row = next(csv.DictReader(done.stdout.splitlines()))
     assert row["abstain"] == "True"
     assert len(json.loads(row["distribution"])) == 121
+
+
+@pytest.fixture(scope="module")
+def graph(model: Path) -> Path:
+    agecli.export(model, out=model.with_suffix(".onnx"))
+    return model.with_suffix(".onnx")
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_a_run_that_was_killed_goes_on_with_each_input_once(
+    cli: Cli, graph: Path, portrait: Image.Image, tmp_path: Path, form: str
+) -> None:
+    portrait.resize((160, 160)).save(tmp_path / "face.jpg")
+    (tmp_path / "photos").mkdir()
+    for number in range(600):
+        os.link(tmp_path / "face.jpg", tmp_path / f"photos/{number:04d}.jpg")
+    (tmp_path / "photos/0300.jpg").unlink()
+    (tmp_path / "photos/0300.jpg").write_text("no picture")
+    command = ("predict", "photos", "-m", graph, "--no-detect", "--batch-size", 4)
+    assert cli(*command, "-o", f"whole.{form}").returncode == 1
+    arguments = [sys.executable, "-m", "agecli", *map(str, command), "-o", f"killed.{form}"]
+    killed = subprocess.Popen(arguments, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    journal = tmp_path / f"killed.{form}.unfinished"
+    while killed.poll() is None and not (journal.exists() and journal.read_bytes().count(b"\n") > 60):
+        time.sleep(0.01)
+    killed.kill()
+    killed.wait()
+    assert journal.exists(), "it was too quick to be killed"
+    assert not (tmp_path / f"killed.{form}").exists()
+    assert cli(*command, "-o", f"killed.{form}").returncode == 2  # not thrown away by mistake
+    done = cli(*command, "-o", f"killed.{form}", "--resume")
+    assert done.returncode == 1
+    assert "going on after" in done.stderr
+    assert "1 of 600 inputs gave no age: photos/0300.jpg" in done.stderr
+    assert (tmp_path / f"killed.{form}").read_bytes() == (tmp_path / f"whole.{form}").read_bytes()
+    assert not journal.exists()
+    assert "nothing to do" in cli(*command, "-o", f"killed.{form}", "--resume").stderr
+
+
+def test_a_video_gives_a_record_for_each_frame_and_face(
+    cli: Cli, graph: Path, portrait: Image.Image, tmp_path: Path
+) -> None:
+    frame = np.asarray(portrait)[:, :, ::-1]
+    writer = cv2.VideoWriter(str(tmp_path / "film.avi"), cv2.VideoWriter.fourcc(*"MJPG"), 5.0, (512, 512))
+    for number in range(20):
+        writer.write(frame if number < 12 else np.zeros_like(frame))
+    writer.release()
+    portrait.save(tmp_path / "a.png")
+    (tmp_path / "bad.mp4").write_text("no video")
+    done = cli("predict", "film.avi", "bad.mp4", "a.png", "-m", graph, "--every", "800ms", "--draw", "drawn")
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    said = [(record["source"], record["status"], record["time"]) for record in records]
+    assert said == [
+        *(("film.avi", "ok", time) for time in (0.0, 0.8, 1.6)),
+        *(("film.avi", "no_face", time) for time in (2.4, 3.2)),
+        ("bad.mp4", "unreadable", None),
+        ("a.png", "ok", None),
+    ]
+    assert done.returncode == 1
+    assert (
+        "1 of 3 inputs gave no age: bad.mp4: it is not a video" in done.stderr
+    )  # frames without a face are no failure
+    assert sorted(path.name for path in (tmp_path / "drawn/film.avi").iterdir()) == [
+        f"{time:010.3f}s.jpg" for time in (0.0, 0.8, 1.6)
+    ]
+    drawn, photo = (np.asarray(Image.open(tmp_path / name).convert("RGB"), int) for name in ("drawn/a.png", "a.png"))
+    assert abs(drawn - photo)[:240, 150:290].max() > 100
+    assert (drawn[300:] == photo[300:]).all()
+
+
+def test_a_table_shows_the_distribution_and_which_face_it_is(
+    cli: Cli, graph: Path, portrait: Image.Image, tmp_path: Path
+) -> None:
+    both = Image.new("RGB", (1024, 512))
+    both.paste(portrait, (0, 0))
+    both.paste(portrait, (512, 0))
+    both.save(tmp_path / "two.jpg")
+    lines = cli("predict", "two.jpg", "-m", graph, "--format", "table").stdout.splitlines()
+    assert len(lines) == 3
+    assert lines[2].endswith("two.jpg, face 2")
+    assert "█" in lines[1]
+    plain = cli("predict", "two.jpg", "-m", graph, "--format", "table", PYTHONIOENCODING="ascii").stdout
+    assert "@" in plain
+    assert plain.isascii()

@@ -71,7 +71,7 @@ def test_crops_tables_and_a_contact_sheet(cli: Cli, tmp_path: Path, portrait: Im
     assert Image.open(tmp_path / "aligned" / rows[0]["path"]).size == (256, 256)
     (failure,) = read_csv(tmp_path / "aligned/failures.csv")
     assert (failure["source"], failure["status"]) == ("007A33.JPG", "no_face")
-    assert (tmp_path / "aligned/alignment.toml").read_text() == "size = 256\neye_distance = 0.3\neye_height = 0.41\n"
+    assert (tmp_path / "aligned/alignment.toml").read_text() == "size = 256\neye_distance = 0.342\neye_height = 0.312\n"
     assert Image.open(tmp_path / "sheet.png").width > 1000
     tiny: dict[str, Any] = {
         "backbone": "timm:test_efficientnet",

@@ -28,13 +28,13 @@ def audit(
 
     Exits with 1 if there are any.
     """
-    screen = listen(quiet, verbose)
+    listen(quiet, verbose)
     from agecli.auditing import COLUMNS
     from agecli.auditing import audit as run
     from agecli.console import Bars
     from agecli.report import destination, write_rows
 
-    with Bars(screen, quiet) as bars:
+    with Bars(quiet) as bars:
         found = run(
             data,
             dataset=dataset,

@@ -15,7 +15,11 @@ from agecli.cli.options import Device, Exclude, Form, Output, Quiet, Verbose, Wo
 def evaluate(
     models: Annotated[
         list[Path] | None,
-        typer.Argument(help="Run folders or checkpoints; several are compared.", metavar="[RUN|CHECKPOINT]..."),
+        typer.Argument(
+            help="Run folders or checkpoints; several are compared.",
+            metavar="[RUN|CHECKPOINT]...",
+            show_default="default",
+        ),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Faces to measure on.", show_default="the run's own")] = None,
     setup: Annotated[
@@ -44,7 +48,7 @@ def evaluate(
     verbose: Verbose = False,
 ) -> None:
     """Measure runs on their test parts, or checkpoints on faces with ages: MAE, CS@5 and more, with confidence."""
-    screen = listen(quiet, verbose)
+    listen(quiet, verbose)
     from agecli.console import Bars
     from agecli.evaluation import compare, pooled
     from agecli.evaluation import evaluate as run
@@ -52,7 +56,7 @@ def evaluate(
     from agecli.report import destination, write_evaluation
 
     ages = parse_challenge(challenge)
-    with Bars(screen, quiet) as bars:
+    with Bars(quiet) as bars:
         results = run(
             *(models or ()),
             data=data,

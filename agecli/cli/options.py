@@ -6,7 +6,7 @@ import logging
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -45,12 +45,20 @@ def form_of(form: Format | None, output: Path | None) -> str:
     return "table" if output is None and sys.stdout.isatty() else "jsonl"
 
 
-def listen(quiet: bool, verbose: bool) -> Any:
-    from agecli import console
+class Stderr(logging.Handler):
+    """Whatever stderr is when something is said: while a bar is drawn, rich takes its place and prints above the bar."""
 
-    screen = console.stderr()
-    console.set_up_logging(screen, logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
-    return screen
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr, flush=True)
+
+
+def listen(quiet: bool, verbose: bool) -> None:
+    """Talk goes to stderr; in a pipe it says when."""
+    log, handler = logging.getLogger("agecli"), Stderr()
+    form = "%(message)s" if sys.stderr.isatty() else "%(asctime)s %(message)s"
+    handler.setFormatter(logging.Formatter(form, datefmt="%H:%M:%S"))
+    log.handlers, log.propagate = [handler], False
+    log.setLevel(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
 
 
 def assignment(text: str) -> tuple[str, str]:

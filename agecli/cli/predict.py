@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
+from agecli.bundled import named
 from agecli.cli.options import Device, Form, Output, Quiet, Verbose, form_of, listen
+from agecli.errors import InputError
+from agecli.files import file_hash
+from agecli.journal import Journal, Row, begins
+
+FEW = 100  # records before progress is shown
 
 
 def predict(
     photos: Annotated[list[str], typer.Argument(help="Files, folders, globs, @list, or - for names on stdin.")],
     model: Annotated[
-        Path | None, typer.Option("--model", "-m", help="A checkpoint (.safetensors), or an exported model (.onnx).")
+        Path | None,
+        typer.Option(
+            "--model", "-m", help="A checkpoint (.safetensors) or an exported model (.onnx).", show_default="default"
+        ),
     ] = None,
     no_detect: Annotated[bool, typer.Option("--no-detect", help="The photos are aligned faces already.")] = False,
     detector: Annotated[str, typer.Option(help="auto, yunet-dlib, yunet, hog, cnn or haar.")] = "auto",
@@ -33,50 +45,129 @@ def predict(
     distribution: Annotated[
         bool, typer.Option("--distribution", help="Add the probability of each year of age.")
     ] = False,
+    draw: Annotated[Path | None, typer.Option(help="Write the photos into this folder, with their ages drawn.")] = None,
+    every: Annotated[str, typer.Option(help="Of a video, a frame every so often: 1s, 500ms, 2m.")] = "1s",
     batch_size: Annotated[int, typer.Option(help="Faces that go through the network together.")] = 32,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes that read photos and find faces.", show_default="all cores")
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the stopped run that wrote to --output.")
+    ] = False,
     device: Device = "auto",
     form: Form = None,
     output: Output = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Estimate the age of every face, with a 90 % interval."""
+    """Estimate the age of every face in photos and videos, with a 90 % interval."""
     listen(quiet, verbose)
     from agecli.prediction import RECORD_COLUMNS
     from agecli.prediction import predict as run
-    from agecli.report import destination, write_ages
+    from agecli.report import write_ages
 
-    records = run(
-        photos,
-        model=model,
-        no_detect=no_detect,
-        detector=detector,
-        largest=largest,
-        min_face=min_face,
-        min_score=min_score,
-        readout=readout,
-        abstain_above=abstain_above,
-        distribution=distribution,
-        device=device,
-        batch_size=batch_size,
-        workers=workers,
-        null=null,
-    )
+    shape = form_of(form, output)
+    choices: dict[str, Any] = {  # what the records depend on
+        "model": named(model, ".onnx" if device in ("auto", "cpu") else ".safetensors"),
+        "no_detect": no_detect,
+        "detector": detector,
+        "largest": largest,
+        "min_face": min_face,
+        "min_score": min_score,
+        "readout": readout,
+        "abstain_above": abstain_above,
+        "distribution": distribution or shape == "table",  # which shows it as a bar
+        "every": every,
+    }
     asked = {"abstain": abstain_above is not None, "distribution": distribution}
     names = (*RECORD_COLUMNS, *(name for name, wanted in asked.items() if wanted))
-    failed = 0
 
-    def rows() -> Any:
-        nonlocal failed
-        for record in records:
-            failed += record.status != "ok"
-            yield record.row()
+    def rows(done: Iterable[str] = ()) -> Iterator[dict[str, Any]]:
+        records = run(photos, device=device, batch_size=batch_size, workers=workers, null=null, done=done, **choices)
+        if draw:
+            from agecli.drawing import Drawer
 
-    with destination(output, sys.stdout) as stream:
-        write_ages(rows(), form_of(form, output), names, stream)
-    if failed:
-        typer.echo(f"{failed} photo(s) gave no age", err=True)
+            records = Drawer(draw, every)(records)
+        return (record.row() for record in records)
+
+    tally = Tally()
+    if output is None:
+        if resume:
+            raise InputError("--resume needs the file that the stopped run wrote to", hint="name it with --output FILE")
+        seen = sys.stdout.isatty()
+        write_ages(tally(rows() if seen else _watched(rows(), quiet)), shape, names, sys.stdout)
+    else:
+        _into_file(output, rows, choices, resume, quiet, lambda said, file: write_ages(tally(said), shape, names, file))
+    if tally.failed:
+        what = (
+            tally.first if tally.inputs == 1 else f"{tally.failed} of {tally.inputs} inputs gave no age: {tally.first}"
+        )
+        typer.echo(what + (", …" if tally.failed > 1 else ""), err=True)
         raise typer.Exit(1)
+
+
+def _into_file(
+    output: Path,
+    rows: Callable[[Iterable[str]], Iterator[Row]],
+    choices: dict[str, Any],
+    resume: bool,
+    quiet: bool,
+    write: Callable[[Iterator[Row], TextIO], None],
+) -> None:
+    """By way of a journal, so that a stopped run can go on. The file itself is written when all is known."""
+    from agecli.report import destination
+
+    log, model = logging.getLogger("agecli"), choices["model"]
+    if resume and output.exists() and not Journal.beside(output).exists():
+        log.info("%s is finished: nothing to do", output)
+        return
+    about = {**choices, "model": file_hash(model) if model.is_file() else ""}
+    with Journal(output, about, resume) as journal:
+        if journal.inputs:
+            log.info("going on after %d inputs", journal.inputs)
+        for row in _watched(rows(journal.done()), quiet):
+            journal.add(row)
+        with destination(output, sys.stdout) as file:
+            write(journal.rows(), file)
+        journal.path.unlink()
+
+
+class Tally:
+    """Counts inputs, and those without any age, while their records pass by."""
+
+    def __init__(self) -> None:
+        self.inputs = self.failed = 0
+        self.first = ""  # of those that failed, and why
+
+    def __call__(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """An input has failed when none of its records has an age: a video may have frames without a face."""
+        bad: Row | None = None
+        previous: Row | None = None
+        for row in rows:
+            if begins(row, previous):
+                self._note(bad)
+                self.inputs, bad = self.inputs + 1, row
+            if row["status"] == "ok":
+                bad = None
+            previous = row
+            yield row
+        self._note(bad)
+
+    def _note(self, bad: Row | None) -> None:
+        if bad:
+            self.failed += 1
+            self.first = self.first or f"{bad['source']}: {bad['error']}"
+
+
+def _watched(rows: Iterable[Row], quiet: bool) -> Iterator[Row]:
+    """With progress, once there is so much of it that somebody may wait."""
+    with ExitStack() as stack:
+        bars: Any = None
+        for done, row in enumerate(rows, 1):
+            if done > FEW:
+                if bars is None:
+                    from agecli.console import Bars
+
+                    bars = stack.enter_context(Bars(quiet))
+                bars.show("faces", done, None)
+            yield row

@@ -18,8 +18,8 @@ def preprocess(
     dataset: Annotated[str, typer.Option(help=DATASETS)] = "auto",
     detector: Annotated[str, typer.Option(help="auto, yunet-dlib, yunet, hog, cnn or haar.")] = "auto",
     size: Annotated[int, typer.Option(help="Side of a crop, in pixels.")] = 256,
-    eye_distance: Annotated[float, typer.Option(help="Between the eyes, as a share of the side.")] = 0.30,
-    eye_height: Annotated[float, typer.Option(help="Of the eye line below the top, as a share of the side.")] = 0.41,
+    eye_distance: Annotated[float, typer.Option(help="Between the eyes, as a share of the side.")] = 0.342,
+    eye_height: Annotated[float, typer.Option(help="Of the eye line below the top, as a share of the side.")] = 0.312,
     no_detect: Annotated[
         bool, typer.Option("--no-detect", help="The photos are aligned faces already: only resize.")
     ] = False,
@@ -36,13 +36,13 @@ def preprocess(
     verbose: Verbose = False,
 ) -> None:
     """Find the faces in photos, turn and cut them so that the eyes are always in the same place."""
-    screen = listen(quiet, verbose)
+    listen(quiet, verbose)
     from agecli.console import Bars
     from agecli.preprocessing import preprocess as run
     from agecli.report import destination, write_rows
 
     log = logging.getLogger("agecli")
-    with Bars(screen, quiet) as bars:
+    with Bars(quiet) as bars:
         summary = run(
             src,
             out=out,

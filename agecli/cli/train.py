@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -41,6 +42,9 @@ def train(
         str | None, typer.Option(help="vgg16, resnet18, … or timm:NAME.", show_default="timm:tf_efficientnet_lite0")
     ] = None,
     weights: Annotated[str | None, typer.Option(help="imagenet, none or a file.", show_default="imagenet")] = None,
+    init: Annotated[
+        str | None, typer.Option(help="Go on from a trained model: default, or a checkpoint.", show_default="none")
+    ] = None,
     freeze: Annotated[
         bool | None,
         typer.Option("--freeze", help="Keep the backbone as it is: its features are computed once, and cached."),
@@ -85,13 +89,13 @@ def train(
     settings = dict(assignment(text) for text in set_ or [])
     first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started, one talks
     quiet = quiet or not first
-    screen = listen(quiet, verbose)
+    listen(quiet, verbose)
     from agecli.monitor import TrainingBars
     from agecli.report import destination, write_rows
     from agecli.runs import REPORT_COLUMNS
     from agecli.training import train as run
 
-    with TrainingBars(screen, quiet) as bars:
+    with TrainingBars(quiet) as bars:
         report = run(
             data,
             out=out,
@@ -107,8 +111,7 @@ def train(
             listener=bars,
             **chosen,
         )
-    if not quiet:
-        screen.print(f"wrote {report.run}", markup=False)
+    logging.getLogger("agecli").info("wrote %s", report.run)
     if first:
         with destination(output, sys.stdout) as stream:
             shape = form_of(form, output)

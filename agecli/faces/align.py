@@ -23,11 +23,12 @@ GREY = (128, 128, 128)
 
 @dataclass(frozen=True)
 class Alignment:
-    """Where the eyes lie in a crop. The defaults leave room for the forehead and the chin: age shows there."""
+    """Where the eyes lie in a crop. With the defaults a network that cuts an eighth off sees what tight data sets show,
+    from the forehead to the chin: so nobody's photos have borders where others have a background."""
 
     size: int = 256  # pixels, both sides
-    eye_distance: float = 0.30  # between the eyes, as a share of the side
-    eye_height: float = 0.41  # of the eye line below the top, as a share of the side
+    eye_distance: float = 0.342  # between the eyes, as a share of the side
+    eye_height: float = 0.312  # of the eye line below the top, as a share of the side
 
     def to_toml(self) -> str:
         return "".join(f"{field.name} = {getattr(self, field.name)}\n" for field in fields(self))

@@ -1,0 +1,49 @@
+"""What a run begins with: a pretrained backbone under a new forest, or a trained model to go on from (`--init`)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from agecli.backbones import load_weights
+from agecli.bundled import named
+from agecli.checkpoint import load_checkpoint
+from agecli.config import Config, replace, settings
+from agecli.errors import InputError
+from agecli.model import AgeModel, build_model
+
+log = logging.getLogger("agecli")
+TAKEN_OVER = ("model", "ages.", "forest.", "backbone.name", "data.size", "data.crop_share")
+COOL = {"forest.split_temperature": 0.0, "forest.leaf_temperature": 1.0}  # annealing would melt what it learned
+SHAPE = ("model", "ages.", "forest.trees", "forest.depth", "forest.units")  # of splits and leaves
+
+
+def take_over(config: Config, asked: Mapping[str, Any]) -> Config:
+    """The settings of the model that a run goes on from, where nothing else was asked for."""
+    if not config.init:
+        return config
+    known = dict(settings(load_checkpoint(named(config.init, ".safetensors")).config))
+    taken = {name: value for name, value in known.items() if name.startswith(TAKEN_OVER)}
+    return replace(config, {**taken, **COOL, **asked})
+
+
+def first_model(config: Config) -> tuple[AgeModel, bool]:
+    """The model before its first iteration, and whether its splits and leaves are trained ones."""
+    model = build_model(config)
+    if not config.init:
+        load_weights(model.backbone, config.backbone.name, config.backbone.weights)
+        return model, False
+    checkpoint = load_checkpoint(named(config.init, ".safetensors"))
+    if config.backbone.name != checkpoint.config.backbone.name:
+        raise InputError(
+            f"{config.init} is a {checkpoint.config.backbone.name}, not a {config.backbone.name}",
+            hint="leave out --backbone, or --init",
+        )
+    model.backbone.load_state_dict(checkpoint.model.backbone.state_dict())
+    wanted, known = dict(settings(config)), dict(settings(checkpoint.config))
+    if any(wanted[name] != known[name] for name in wanted if name.startswith(SHAPE)):
+        log.info("another forest than that of %s was asked for: it starts anew, on its backbone", config.init)
+        return model, False
+    model.load_state_dict(checkpoint.model.state_dict())
+    return model, True

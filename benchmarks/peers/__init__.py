@@ -1,0 +1,1 @@
+"""agecli beside other programs that tell ages offline."""

@@ -1,0 +1,134 @@
+"""agecli against other programs that tell ages offline: the same photos, one core, one run, one table.
+
+    python -m benchmarks.peers --data fgnet utkface aaf
+    python -m benchmarks.peers --data fgnet --list held-out.txt --out peers.csv
+
+Every competitor is told all photos at once and says the age of the largest face of each, in photos as they are: none is
+padded or cropped. A photo without a face counts as the median age of the folder's photos that are measured. All run on
+one core with one thread. A cold start is a fresh process for one photo, the best of three turns. Photos per second are
+those after the first: (N - 1) / (seconds for N photos - a cold start), which leaves out loading by the same rule for
+all; with a handful of photos that is rough, and too low. Ratios are a competitor's number over agecli's. `cores` is CPU
+time over wall time: well below 1, other work had a part of the core.
+
+The peers are installed into --work when first used: pip and npm need an index then, and nothing is downloaded later.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from agecli.ages import AgeGrid
+from agecli.bootstrap import limits, people, resampled
+from agecli.data.manifest import Sample, read_manifest, read_names
+from agecli.errors import AgecliError
+from agecli.report import destination, with_ranges, write_rows
+from benchmarks.peers.competitors import NAMES, Competitor, Said, ask, prepare
+
+TURNS = 3
+SHOWN = ("data", "name", "version", "photos", "no_face", "mae", "mae_range", "cs5", "photos_per_second", "cold_start_s")
+RATIOS = {"mae_ratio": "mae", "speed_ratio": "photos_per_second", "cold_ratio": "cold_start_s"}
+COLUMNS = (*SHOWN[:6], "mae_low", "mae_high", *SHOWN[7:], "cores", *RATIOS)
+Row = dict[str, Any]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def main() -> None:
+    options = parse()
+    chosen = [attempt(name, prepare, name, options.work, options.model) for name in options.only]
+    competitors = [competitor for competitor in chosen if competitor]
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # one core, which all competitors inherit
+    only = read_names(options.list) if options.list else None
+    exclude = read_names(options.exclude) if options.exclude else ()
+    rows: list[Row] = []
+    for folder in options.data:
+        samples = read_manifest(folder, AgeGrid(), only=only, exclude=exclude).samples
+        if 0 < options.limit < len(samples):
+            samples = tuple(samples[i * len(samples) // options.limit] for i in range(options.limit))
+        rows += compare(folder.resolve(), samples, competitors)
+        with destination(options.out, sys.stdout) as file:  # after each folder: a long run that is stopped has a table
+            write_rows(rows, COLUMNS, "csv", file)
+    write_rows([with_ranges(row) for row in rows], (*SHOWN, "cores", *RATIOS), "table", sys.stdout)
+    sys.exit(len(rows) < len(options.only) * len(options.data))  # 1 if one of them was left out
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, nargs="+", required=True, help="folders with a labels.csv or manifest.csv")
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES)
+    parser.add_argument("--model", type=Path, help="agecli's model, if not the bundled one")
+    parser.add_argument("--list", type=Path, help="measure on the photos named in this file")
+    parser.add_argument("--exclude", type=Path, help="leave out the photos named in this file")
+    parser.add_argument("--limit", type=int, default=0, help="so many photos of each folder, evenly spread")
+    parser.add_argument("--out", type=Path, default=Path("peers.csv"))
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    parser.add_argument("--work", type=Path, default=cache / "agecli-peers", help="where the peers are installed")
+    options = parser.parse_args()
+    options.work = options.work.resolve()
+    return options
+
+
+def attempt(name: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    """What `work` gives; None, and a word why, if it fails: the others go on."""
+    try:
+        return work(*args, **kwargs)
+    except AgecliError as error:
+        print(f"{name} is left out: {error.message}\n  {error.hint}", file=sys.stderr)
+        return None
+
+
+def compare(folder: Path, samples: Sequence[Sample], competitors: Sequence[Competitor]) -> list[Row]:
+    """A row for each competitor that could be measured."""
+    photos = [str(folder / sample.path) for sample in samples]
+    cold = {competitor: float("inf") for competitor in competitors}
+    for _ in range(TURNS):  # in turns, so that a busy minute hits all alike
+        for competitor in list(cold):
+            if said := attempt(competitor.name, ask, competitor, photos[:1]):
+                cold[competitor] = min(cold[competitor], said.seconds)
+            else:
+                del cold[competitor]
+    rows: list[Row] = []
+    for competitor, seconds in cold.items():
+        print(f"{folder.name}: {competitor.name}, {len(photos)} photos", file=sys.stderr)
+        if said := attempt(competitor.name, ask, competitor, photos):
+            who = {"data": folder.name, "name": competitor.name, "version": competitor.version}
+            rows.append(who | measure(samples, said, seconds))
+    ours = next((row for row in rows if row["name"] == "agecli"), {})
+    for row in rows:
+        for ratio, name in RATIOS.items():
+            row[ratio] = round(row[name] / ours[name], 2) if row[name] and ours.get(name) else None
+    return rows
+
+
+def measure(samples: Sequence[Sample], said: Said, cold: float) -> Row:
+    true = np.array([sample.age for sample in samples])
+    middle = float(np.median(true))
+    error = np.abs(np.array([middle if age is None else age for age in said.ages]) - true)
+    low, high = limits(resampled(error[:, None], np.ones((len(error), 1)), people(samples)))
+    rest = said.seconds - cold
+    return {
+        "photos": len(samples),
+        "no_face": said.ages.count(None),
+        "mae": round(float(error.mean()), 3),
+        "mae_low": round(float(low[0]), 3),
+        "mae_high": round(float(high[0]), 3),
+        "cs5": round(float((error <= 5 + 1e-9).mean()), 4),
+        "photos_per_second": round((len(samples) - 1) / rest, 1) if len(samples) > 1 and rest > 0 else None,
+        "cold_start_s": round(cold, 2),
+        "cores": round(said.cores, 2),
+    }
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except AgecliError as error:
+        sys.exit(f"{error.message}\n{error.hint}")
