@@ -196,6 +196,8 @@ class FoldTraining:
             rarity([job.manifest.samples[index].age for index in self.train], job.config.data.balance),
         )
         job.listener.fold_started(self.fold, self.learner.iteration, config.iterations)
+        if job.trained and self.learner.iteration == 0:  # a start that nothing beats is the best one
+            self.note_validation(self.validate())
         since = time.monotonic()
         images = 0
         for step in fit(self.learner, job.inputs.batches(self.model, self.train, stream)):

@@ -1,0 +1,91 @@
+"""What `agecli predict` costs: one photo from a cold start, many photos, and memory for ten times as many.
+
+    python -m benchmarks.prediction FOLDER [--inputs 1000 10000]
+
+FOLDER holds photos, which are repeated by hard links. The floor of a cold start is `import torch`, which others need.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import cycle, islice
+from pathlib import Path
+
+from agecli.listing import expand
+
+TURNS = 5
+PREDICT = (sys.executable, "-m", "agecli", "predict", "--quiet")
+
+
+def seconds(*command: str) -> float:
+    begin = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return time.perf_counter() - begin
+
+
+def cold(photo: str) -> None:
+    ours, floor = [], []
+    for _ in range(TURNS):  # in turns, so that a busy moment hits both alike
+        ours.append(seconds(*PREDICT, photo))
+        floor.append(seconds(sys.executable, "-c", "import torch"))
+    print(f"one photo, cold: {min(ours):.2f} s; import torch: {min(floor):.2f} s; ratio {min(ours) / min(floor):.2f}")
+
+
+def memory_of(session: int) -> int:
+    """Of all processes of a session, in bytes: what they share is counted once for each, and shared out among them."""
+    total = 0
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                if int((process / "stat").read_text().rpartition(")")[2].split()[3]) == session:
+                    rollup = (process / "smaps_rollup").read_text()
+                    total += (
+                        next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")) * 1024
+                    )
+            except (OSError, StopIteration):  # it has just ended
+                continue
+    return total
+
+
+def many(photos: list[str], inputs: int, *options: str) -> float:
+    """Predict so many inputs; returns the peak of memory, in MB."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for number, photo in enumerate(islice(cycle(photos), inputs)):
+            link = folder / f"{number:06d}{Path(photo).suffix}"
+            try:
+                os.link(photo, link)
+            except OSError:  # another file system
+                link.symlink_to(photo)
+        begin, peak = time.perf_counter(), 0
+        command = [*PREDICT, str(folder), *options]
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        while process.poll() is None:
+            peak = max(peak, memory_of(process.pid))
+            time.sleep(0.2)
+        rate = inputs / (time.perf_counter() - begin)
+    print(f"{inputs} inputs {' '.join(options)}: {rate:.1f} photos/s, peak memory {peak / 1e6:.0f} MB")
+    return peak / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--inputs", type=int, nargs=2, default=(1000, 10_000))
+    asked = parser.parse_args()
+    photos = [os.path.abspath(photo) for photo in expand([str(asked.folder)])]
+    cold(photos[0])
+    many(photos, asked.inputs[0], "--workers", "1")
+    few, more = (many(photos, inputs) for inputs in asked.inputs)
+    print(f"memory for {asked.inputs[1]} / for {asked.inputs[0]}: {more / few:.3f}")
+
+
+if __name__ == "__main__":
+    main()
