@@ -22,6 +22,11 @@ def bundled(suffix: str) -> Path:
     )
 
 
+def to_run(model: str | Path | None, device: str) -> Path:
+    """The model to predict with: onnxruntime has the CPU, torch all other devices."""
+    return named(model, ".onnx" if device in ("auto", "cpu") else ".safetensors")
+
+
 def named(model: str | Path | None, suffix: str) -> Path:
     """The model that a user means: a file, or the bundled one if none is named, or by its name."""
     return bundled(suffix) if model is None or str(model) == DEFAULT else Path(model)

@@ -164,6 +164,15 @@ def preset(name: str) -> Config:
     return PRESETS[name]
 
 
+def told_apart() -> set[str]:
+    """The settings in which presets differ."""
+    values: dict[str, set[Any]] = {}
+    for config in PRESETS.values():
+        for name, value in settings(config):
+            values.setdefault(name, set()).add(value)
+    return {name for name, different in values.items() if len(different) > 1}
+
+
 def settings(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every setting and its value, by its dotted name: ("forest.trees", 5), …"""
     for item in dataclasses.fields(config):
@@ -245,6 +254,7 @@ def check(config: Config) -> Config:
         if value <= 0:
             raise InputError(f"`{name}` is {value}", hint="it must be above 0")
     not_negative = {
+        "ages.low": config.ages.low,
         "forest.alpha": forest.alpha,
         "forest.split_temperature": forest.split_temperature,
         "forest.units_std": forest.units_std,
@@ -308,6 +318,11 @@ def to_toml(config: Config) -> str:
 
 def from_toml(text: str, base: Config, name: str = "config.toml") -> Config:
     """The settings of a TOML text over those of `base`."""
+    return replace(base, read_toml(text, name))
+
+
+def read_toml(text: str, name: str = "config.toml") -> dict[str, Any]:
+    """The settings of a TOML text, by their dotted names."""
     try:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -315,4 +330,4 @@ def from_toml(text: str, base: Config, name: str = "config.toml") -> Config:
     flat: dict[str, Any] = {}
     for key, value in tree.items():
         flat.update({f"{key}.{inner}": v for inner, v in value.items()} if isinstance(value, dict) else {key: value})
-    return replace(base, flat)
+    return flat

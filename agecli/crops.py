@@ -12,7 +12,7 @@ from PIL import Image
 
 from agecli.faces.align import Alignment, Photo, align
 from agecli.faces.detect import find_faces
-from agecli.pictures import PictureSpec, Pixels, UnreadableError, centre_crop, read_picture, resize, to_pixels
+from agecli.pictures import PictureSpec, Pixels, UnreadableError, cut, read_picture
 from agecli.videos import Frame, frames, is_video
 
 Box = tuple[int, int, int, int]  # x, y, w, h in the upright photo
@@ -47,7 +47,7 @@ class Look:
     detector: str = "auto"
     largest: bool = False
     min_face: int = 0  # pixels, of the shorter side of a face's box
-    min_score: float = 0.0
+    min_score: float | None = None
 
     def __call__(self, item: str | Frame | Seen) -> Seen:
         """What is in a photo, given by its name, or in a frame; what is known already is handed back."""
@@ -62,7 +62,7 @@ class Look:
 
     def at(self, name: str, image: Image.Image) -> Seen:
         if self.alignment is None:
-            return Seen(name, (Crop((0, 0, image.width, image.height), None, self.cut(image)),))
+            return Seen(name, (Crop((0, 0, image.width, image.height), None, cut(image, self.spec)),))
         try:
             return self.find(name, np.asarray(image), self.alignment)
         except (RuntimeError, MemoryError, cv2.error) as error:  # dlib and OpenCV, on pictures of odd shapes
@@ -73,7 +73,8 @@ class Look:
         found = [
             face for face in find_faces(photo, self.detector, close=not self.largest) if face.left_eye != face.right_eye
         ]
-        faces = [f for f in found if min(f.box[2:]) >= self.min_face and (f.score or 0.0) >= self.min_score]
+        sure = [face for face in found if self.min_score is None or face.score >= self.min_score]
+        faces = [face for face in sure if min(face.box[2:]) >= self.min_face]
         if not faces:
             why = "no face was found" if not found else f"none of its {len(found)} faces is large and sure enough"
             return Seen(name, status="no_face", error=why)
@@ -81,11 +82,8 @@ class Look:
         for face in faces[:1] if self.largest else faces:
             crop = Image.fromarray(align(photo, face.left_eye, face.right_eye, alignment))
             x, y, w, h = (round(value) for value in face.box)
-            crops.append(Crop((x, y, w, h), face.score, self.cut(crop)))
+            crops.append(Crop((x, y, w, h), face.score, cut(crop, self.spec)))
         return Seen(name, tuple(crops))
-
-    def cut(self, image: Image.Image) -> Pixels:
-        return to_pixels(centre_crop(resize(image, self.spec), self.spec))
 
 
 def items(names: Iterable[str], every: float) -> Iterator[str | Frame | Seen]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from agecli.errors import InputError
 from agecli.files import write_whole
-from agecli.pictures import read_picture
+from agecli.pictures import UnreadableError, read_picture
 from agecli.prediction import Record
 from agecli.videos import Frame, frames, parse_every
 
+log = logging.getLogger("agecli")
 INK, PAPER, ACCENT = (255, 255, 255), (20, 24, 33), (255, 196, 61)
 KEPT = {".jpg", ".jpeg", ".png", ".webp"}  # endings that a drawing keeps; others get a .jpg behind them
 
@@ -77,7 +81,7 @@ def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float,
 def place(folder: Path, record: Record) -> Path:
     """Where the drawing of a photo goes: under its own name, with the folders it was named with."""
     source = PurePath(record.source)
-    parts = [part for part in source.parts if part not in (source.anchor, "..")]
+    parts = ["_" if part == ".." else part for part in source.parts if part != source.anchor]
     path = folder.joinpath(*parts)
     if record.time is not None:
         return path / f"{record.time:010.3f}s.jpg"
@@ -107,8 +111,18 @@ class Drawer:
             return
         path = place(self.folder, faces[0])
         kind = {".png": "PNG", ".webp": "WEBP"}.get(path.suffix.lower(), "JPEG")
-        with write_whole(path, sync=False) as part:
-            draw(self.read(faces[0]), faces).save(part, kind, quality=92)
+        if path.exists() and path.samefile(faces[0].source):
+            raise InputError(f"--draw {self.folder} would write over {path}", hint="name another folder")
+        try:
+            photo = self.read(faces[0])
+            with write_whole(path, sync=False) as part:
+                draw(photo, faces).save(part, kind, quality=92)
+        except (UnreadableError, StopIteration):  # it was there a moment ago
+            log.warning("%s could not be read again, and is not drawn", faces[0].source)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise
+            log.warning("%s could not be drawn: %s", faces[0].source, error)
 
     def read(self, record: Record) -> Image.Image:
         """The photo again. Videos are read a second time, too: keeping all frames would need too much memory."""

@@ -27,7 +27,7 @@ def write_whole(path: Path, sync: bool = True) -> Iterator[Path]:
     try:
         yield part
         if sync:
-            with part.open("rb") as file:
+            with part.open("r+b") as file:
                 os.fsync(file.fileno())  # a power cut must not leave an empty file under the final name
         umask = os.umask(0)
         os.umask(umask)

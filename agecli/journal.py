@@ -80,6 +80,10 @@ class Journal:
         self.file.write(_line(row))
         self.file.flush()  # a kill loses nothing that was handed to the system
 
+    def finish(self) -> None:
+        self.file.close()
+        self.path.unlink()
+
     def rows(self) -> Iterator[Row]:
         return (row for _, row in _lines(self.path))
 

@@ -17,20 +17,24 @@ def expand(arguments: Iterable[str], null: bool = False, stdin: BinaryIO | None 
     """The names that the arguments stand for, in order, without reading ahead."""
     for argument in arguments:
         if argument == "-":
-            yield from _lines(stdin or sys.stdin.buffer, null)
+            yield from _in_folders(_lines(stdin or sys.stdin.buffer, null))
         elif argument.startswith("@") and not os.path.exists(argument):
             path = Path(argument[1:])
             if not path.is_file():
                 raise MissingError(f"there is no list {path}", hint="@FILE reads names from FILE, one to a line")
             with path.open("rb") as file:
-                yield from _lines(file, null)
+                yield from _in_folders(_lines(file, null))
         elif os.path.isdir(argument):
             yield from _pictures(argument)
         elif not os.path.exists(argument) and glob.has_magic(argument):
-            for name in sorted(glob.glob(argument, recursive=True)) or [argument]:
-                yield from _pictures(name) if os.path.isdir(name) else [name]
+            yield from _in_folders(sorted(glob.glob(argument, recursive=True)) or [argument])
         else:
             yield argument  # also one that is not there: every argument gets a record, and that one says so
+
+
+def _in_folders(names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        yield from _pictures(name) if os.path.isdir(name) else [name]
 
 
 def _lines(stream: BinaryIO, null: bool) -> Iterator[str]:
@@ -52,9 +56,20 @@ def _pictures(folder: str) -> Iterator[str]:
     empty = True
     for here, folders, files in os.walk(folder):
         folders.sort()
-        for name in sorted(files):
-            if os.path.splitext(name)[1].lower() in SUFFIXES:
-                empty = False
-                yield os.path.join(here, name)
+        odd = [name for name in folders if _is_picture(name) and _is_empty(os.path.join(here, name))]
+        for name in sorted([*filter(_is_picture, files), *odd]):  # a folder called face.jpg gets its record, too
+            empty = False
+            yield os.path.join(here, name)
     if empty:
         yield folder
+
+
+def _is_empty(folder: str) -> bool:
+    try:
+        return not os.listdir(folder)
+    except OSError:
+        return True
+
+
+def _is_picture(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in SUFFIXES

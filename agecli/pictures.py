@@ -104,6 +104,6 @@ def to_pixels(image: Image.Image) -> Pixels:
     return np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))
 
 
-def face_pixels(path: Path, spec: PictureSpec) -> Pixels:
+def cut(image: Image.Image, spec: PictureSpec) -> Pixels:
     """The pixels of a face picture as a trained network wants them.   (3, size, size)"""
-    return to_pixels(centre_crop(resize(read_picture(path), spec), spec))
+    return to_pixels(centre_crop(resize(image, spec), spec))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,7 +13,7 @@ import numpy as np
 
 from agecli import ages
 from agecli.ages import COVERAGE, READOUTS, Readout
-from agecli.bundled import named
+from agecli.bundled import to_run
 from agecli.calibration import interval
 from agecli.crops import Box, Look, Seen, items
 from agecli.errors import InputError
@@ -64,7 +63,7 @@ class Record:
     interval: str | None = None  # conformal: calibrated to hold its coverage; mixture: the model's own quantiles
     time: float | None = None  # seconds from the start, of a frame of a video
     abstain: bool | None = None  # whether the interval is wider than asked for
-    distribution: list[float] | None = None  # the probability of each year of the age grid
+    distribution: list[float] | None = None  # the probability of each year of age, from 0 on
 
     def row(self) -> dict[str, Any]:
         more = {name: getattr(self, name) for name in ("abstain", "distribution") if getattr(self, name) is not None}
@@ -79,13 +78,13 @@ def predict(
     detector: str = "auto",
     largest: bool = False,
     min_face: int = 0,
-    min_score: float = 0.0,
+    min_score: float | None = None,
     readout: str | None = None,
     abstain_above: float | None = None,
     distribution: bool = False,
     device: str = "auto",
     batch_size: int = 32,
-    workers: int | None = None,
+    workers: int = 1,
     null: bool = False,
     every: float | str = 1.0,
     done: Iterable[str] = (),
@@ -94,7 +93,7 @@ def predict(
 
     Of a video, a frame `every` so many seconds. The names in `done` were predicted before, and come first: no records.
     """
-    path = named(model, ".onnx" if device in ("auto", "cpu") else ".safetensors")
+    path = to_run(model, device)
     if readout is not None and readout not in READOUTS:
         raise InputError(f"unknown readout `{readout}`", hint=f"there are: {', '.join(READOUTS)}")
     if batch_size < 1:
@@ -108,8 +107,8 @@ def predict(
         log.warning("%s is not calibrated: its intervals are the plain quantiles of its mixture", path)
     alignment = None if no_detect else _alignment(about, path)
     look = Look(about.picture, alignment, detector, largest, min_face, min_score)
-    names = expand([str(photos)] if isinstance(photos, (str, Path)) else [str(photo) for photo in photos], null)
-    seen = stream(look, items(left_out(names, done), seconds), workers or os.cpu_count() or 1, ahead=2 * batch_size)
+    names = expand(map(str, [photos] if isinstance(photos, (str, Path)) else photos), null)
+    seen = stream(look, items(left_out(names, done), seconds), workers, ahead=2 * batch_size)
     asking = Asking(predictor, cast(Readout, readout or about.readout), abstain_above, distribution)
     return _records(seen, asking, batch_size)
 
@@ -156,7 +155,7 @@ class Asking:
                 interval="conformal" if calibration else "mixture",
                 time=seen.time,
                 abstain=None if self.abstain_above is None else row[3] - row[2] > self.abstain_above,
-                distribution=[round(float(p), 6) for p in mass] if self.distribution else None,
+                distribution=[0.0] * grid.low + [round(float(p), 6) for p in mass] if self.distribution else None,
             )
             for (seen, number), row, mass in zip(faces, columns, pmf, strict=True)
         ]

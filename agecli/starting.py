@@ -23,9 +23,12 @@ def take_over(config: Config, asked: Mapping[str, Any]) -> Config:
     """The settings of the model that a run goes on from, where nothing else was asked for."""
     if not config.init:
         return config
-    known = dict(settings(load_checkpoint(named(config.init, ".safetensors")).config))
-    taken = {name: value for name, value in known.items() if name.startswith(TAKEN_OVER)}
-    return replace(config, {**taken, **COOL, **asked})
+    if "backbone.weights" in asked:
+        raise InputError(f"{config.init} has weights already", hint="leave out --weights, or --init")
+    known = load_checkpoint(named(config.init, ".safetensors")).config
+    taken = {name: value for name, value in settings(known) if name.startswith(TAKEN_OVER)}
+    new = replace(config, {**taken, **asked})
+    return replace(new, {**COOL, **asked}) if _same_forest(new, known) else new
 
 
 def first_model(config: Config) -> tuple[AgeModel, bool]:
@@ -41,9 +44,13 @@ def first_model(config: Config) -> tuple[AgeModel, bool]:
             hint="leave out --backbone, or --init",
         )
     model.backbone.load_state_dict(checkpoint.model.backbone.state_dict())
-    wanted, known = dict(settings(config)), dict(settings(checkpoint.config))
-    if any(wanted[name] != known[name] for name in wanted if name.startswith(SHAPE)):
+    if not _same_forest(config, checkpoint.config):
         log.info("another forest than that of %s was asked for: it starts anew, on its backbone", config.init)
         return model, False
     model.load_state_dict(checkpoint.model.state_dict())
     return model, True
+
+
+def _same_forest(one: Config, two: Config) -> bool:
+    known = dict(settings(two))
+    return all(value == known[name] for name, value in settings(one) if name.startswith(SHAPE))

@@ -13,9 +13,9 @@ import torch
 
 from agecli import config as configs
 from agecli import distributed
-from agecli.bundled import named
+from agecli.bundled import DEFAULT, named
 from agecli.checkpoint import fingerprint, load_checkpoint
-from agecli.config import OPTIONS, Config, check, from_toml, replace
+from agecli.config import OPTIONS, Config, check, replace
 from agecli.data.manifest import Manifest
 from agecli.data.splits import Fold, leakage
 from agecli.devices import keep_memory, one_thread, pick_device
@@ -60,13 +60,15 @@ def train(
     **options: Any,
 ) -> Report:
     """Train a model for every fold of a setup. `options` are the short names: model, setup, backbone, lr, …"""
-    changes = {**_named(options), **(settings or {})}
+    changes = {**read_file(config), **_named(options), **(settings or {})}
+    if changes.get("init", DEFAULT) != DEFAULT:
+        changes["init"] = str(Path(changes["init"]).resolve())  # a resumed run may be called from elsewhere
     target = pick_device(device)
     keep_memory()
     distributed.join(target)
     try:
         chosen_by = {name: str(file) for name, file in (("list", list), ("exclude", exclude)) if file}
-        run, manifest, parts = _open(data, out, base_config(preset, config), changes, chosen_by, resume)
+        run, manifest, parts = _open(data, out, preset, changes, chosen_by, resume)
         chosen = choose_folds(folds, len(parts))
         if run.config.training.batch_size % distributed.ranks():
             raise InputError(
@@ -108,17 +110,14 @@ def _warn_if_warm(config: Config) -> None:
         )
 
 
-def base_config(preset: str | None, file: str | Path | None) -> Config | None:
-    """A preset, with the settings of a TOML file over it; None if neither was asked for."""
-    if preset is None and file is None:
-        return None
-    config = configs.preset(preset or "modern")
+def read_file(file: str | Path | None) -> dict[str, Any]:
+    """The settings of a TOML file."""
     if file is None:
-        return config
+        return {}
     path = Path(file)
     if not path.is_file():
         raise MissingError(f"there is no config file {path}", hint="`agecli info --settings` prints one")
-    return from_toml(path.read_text(encoding="utf-8"), config, str(path))
+    return configs.read_toml(path.read_text(encoding="utf-8"), str(path))
 
 
 def _named(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,13 +130,13 @@ def _named(options: Mapping[str, Any]) -> dict[str, Any]:
 def _open(
     data: str | Path | None,
     out: str | Path | None,
-    base: Config | None,
+    preset: str | None,
     changes: Mapping[str, Any],
     chosen_by: Mapping[str, str],
     resume: bool,
 ) -> tuple[Run, Manifest, list[Fold]]:
     """The run that is asked for: a new one, or the one that is there, with the faces and folds it was started with."""
-    config = replace(base or Config(), changes)
+    config = replace(configs.preset(preset or "modern"), changes)
     folder = Path(out) if out else Path("runs") / f"{config.model}-{config.data.setup}"
     there = is_run(folder)
     distributed.wait()  # all ranks have looked before the first one writes
@@ -147,12 +146,9 @@ def _open(
         )
     if there:
         run = open_run(folder)
-        asked = replace(base or run.config, changes)
-        different = [
-            name
-            for (name, old), (_, new) in zip(configs.settings(run.config), configs.settings(asked), strict=True)
-            if old != new
-        ]
+        asked = dict(configs.settings(replace(configs.preset(preset) if preset else run.config, changes)))
+        said = {*changes, *(configs.told_apart() if preset else ())}
+        different = [name for name, old in configs.settings(run.config) if name in said and asked[name] != old]
         if different:
             raise InputError(
                 f"{folder} was started with another {' and '.join(different)}",

@@ -18,7 +18,6 @@ from agecli.pictures import UnreadableError
 SUFFIXES = frozenset({".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".wmv"})
 UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
 os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # a damaged video is our record, not ffmpeg's talk
-os.environ.setdefault("OPENCV_LOG_LEVEL", "SILENT")
 
 
 @dataclass(frozen=True)
@@ -44,26 +43,31 @@ def parse_every(text: str) -> float:
 
 
 def frames(name: str, every: float) -> Iterator[Frame]:
-    """The first frame at or after 0, `every`, 2 `every`, … seconds. Frames between them are not even decoded."""
+    """The first frame at or after 0, `every`, 2 `every`, … seconds."""
     if not os.path.exists(name):
         raise UnreadableError("there is no such file")
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # OpenCV would end the whole process
+        raise UnreadableError("its name is not UTF-8: rename it") from None
     video = cv2.VideoCapture(name)
     try:
         rate = video.get(cv2.CAP_PROP_FPS) or 25.0
-        due = 0.0
+        due, seen = 0.0, 0
         for number in count():
             if not video.grab():
                 break
-            time = video.get(cv2.CAP_PROP_POS_MSEC) / 1000
+            time = max(0.0, video.get(cv2.CAP_PROP_POS_MSEC) / 1000)
             if number and time <= 0:  # a container that knows no times
                 time = number / rate
             if time + 1e-6 < due:
                 continue
             good, photo = video.retrieve()
             if good:
+                seen += 1
                 yield Frame(name, round(time, 3), np.asarray(photo[:, :, ::-1], dtype=np.uint8))
             due = (time // every + 1) * every if time >= due + every else due + every
-        if due == 0.0:
+        if not seen:
             raise UnreadableError("it is not a video, or of a kind that can't be read")
     finally:
         video.release()

@@ -37,6 +37,11 @@ def workers(count: int, chunk: int, advice: str) -> Iterator[Map]:
         pool.shutdown(cancel_futures=True)
 
 
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _pool(count: int) -> ProcessPoolExecutor:
     """Processes that are no copies of this one: a copy of a process whose OpenCV or torch has threads can hang for ever."""
     if "forkserver" not in multiprocessing.get_all_start_methods():  # Windows
@@ -62,6 +67,7 @@ def _end_with_parent() -> None:
 
 In = TypeVar("In")
 Out = TypeVar("Out")
+FEWER = 'did memory run out? Use fewer workers; a Python script needs `if __name__ == "__main__":` around its calls'
 EACH = 4  # items that wait for each process
 ALONE = 8  # items that are done here before other processes are started: for one photo they would only cost time
 
@@ -86,6 +92,6 @@ def stream(function: Callable[[In], Out], items: Iterable[In], count: int, ahead
         while waiting:
             yield waiting.popleft().result()
     except BrokenProcessPool as error:
-        raise InputError("a worker was killed", hint="did memory run out? Use fewer --workers") from error
+        raise InputError("a worker was killed", hint=FEWER) from error
     finally:
         pool.shutdown(cancel_futures=True)

@@ -16,9 +16,15 @@ import time
 from itertools import cycle, islice
 from pathlib import Path
 
+import numpy as np
+
+from agecli.bundled import named
+from agecli.crops import Look
 from agecli.listing import expand
+from agecli.predictors import load_predictor
 
 TURNS = 5
+FACES = 200
 PREDICT = (sys.executable, "-m", "agecli", "predict", "--quiet")
 
 
@@ -34,6 +40,20 @@ def cold(photo: str) -> None:
         ours.append(seconds(*PREDICT, photo))
         floor.append(seconds(sys.executable, "-c", "import torch"))
     print(f"one photo, cold: {min(ours):.2f} s; import torch: {min(floor):.2f} s; ratio {min(ours) / min(floor):.2f}")
+
+
+def agreement(photos: list[str]) -> None:
+    """onnxruntime against torch, on the faces of real photos."""
+    onnx, torch = (load_predictor(named(None, kind)) for kind in (".onnx", ".safetensors"))
+    look = Look(onnx.about.picture, onnx.about.alignment, largest=True)
+    chosen = photos[:: max(1, len(photos) // FACES)]
+    faces = np.stack([crop.pixels for photo in chosen for crop in look(photo).crops][:FACES])
+    one, two = onnx.pmf(faces), torch.pmf(faces)
+    years = onnx.about.grid.years
+    apart = np.abs(one @ years - two @ years).max()
+    print(
+        f"onnxruntime against torch, {len(faces)} faces: ages differ by {apart:.1g} years at most, probabilities by {np.abs(one - two).max():.1g}"
+    )
 
 
 def memory_of(session: int) -> int:
@@ -81,6 +101,7 @@ def main() -> None:
     parser.add_argument("--inputs", type=int, nargs=2, default=(1000, 10_000))
     asked = parser.parse_args()
     photos = [os.path.abspath(photo) for photo in expand([str(asked.folder)])]
+    agreement(photos)
     cold(photos[0])
     many(photos, asked.inputs[0], "--workers", "1")
     few, more = (many(photos, inputs) for inputs in asked.inputs)

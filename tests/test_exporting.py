@@ -86,6 +86,17 @@ def test_what_is_no_model_is_said(cli: Cli, models: tuple[Path, Path], toy: Path
 def test_the_command_says_how_close_it_is(cli: Cli, models: tuple[Path, Path], tmp_path: Path) -> None:
     done = cli("export", models[0], "--out", "x.onnx")
     assert done.returncode == 0, done.stderr
-    assert "differ from torch's by" in done.stderr
+    assert "differ from the checkpoint's by" in done.stderr
+    assert cli("export", models[0], "--out", "half.safetensors").returncode == 0
+    whole, half = (load_checkpoint(path) for path in (models[0], tmp_path / "half.safetensors"))
+    assert (tmp_path / "half.safetensors").stat().st_size < 0.7 * models[0].stat().st_size
+    assert half.about == whole.about
+    pixels = torch.randint(0, 256, (4, 3, 64, 64), dtype=torch.uint8)
+    with torch.inference_mode():
+        assert (half.model(pixels) - whole.model(pixels)).abs().max() < 1e-2
+    for out, says in ((models[0], "is the checkpoint itself"), ("x.pth", "of no kind that can be written")):
+        refused = cli("export", models[0], "--out", out)
+        assert refused.returncode == 2
+        assert says in refused.stderr
     assert (tmp_path / "x.onnx").stat().st_size > 10_000
     assert load_checkpoint(models[0]).about == OnnxPredictor(tmp_path / "x.onnx").about

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from agecli.pictures import PictureSpec, UnreadableError, face_pixels, read_picture
+from agecli.pictures import PictureSpec, UnreadableError, cut, read_picture
 
 SPEC = PictureSpec(64, 0.8, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 
@@ -20,13 +20,13 @@ def test_every_kind_becomes_rgb(tmp_path: Path, mode: str, suffix: str) -> None:
     path = tmp_path / f"x.{suffix}"
     Image.new("RGB", (50, 70), (200, 200, 200)).convert(mode).save(path)
     assert read_picture(path).mode == "RGB"
-    assert face_pixels(path, SPEC).shape == (3, 64, 64)
+    assert cut(read_picture(path), SPEC).shape == (3, 64, 64)
 
 
 @pytest.mark.parametrize("size", [(50, 70), (400, 90), (81, 80), (64, 64), (1, 1), (1, 200_000)])
 def test_any_size_is_cut_to_the_middle(tmp_path: Path, size: tuple[int, int]) -> None:
     Image.new("RGB", size, "white").save(tmp_path / "x.png")
-    pixels = face_pixels(tmp_path / "x.png", SPEC)
+    pixels = cut(read_picture(tmp_path / "x.png"), SPEC)
     assert pixels.shape == (3, 64, 64)
     assert (pixels == 255).all()
 

@@ -19,7 +19,8 @@ from tests.test_training import TINY
 @pytest.fixture(scope="module")
 def trained(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
-    agecli.train(toy, out=folder / "run", trees=3, **TINY)
+    cooled = {**TINY["settings"], "forest.cooling": 0.3}
+    agecli.train(toy, out=folder / "run", trees=3, **{**TINY, "iterations": 400, "settings": cooled})
     return folder / "run/fold-1/best.safetensors"
 
 
@@ -35,27 +36,33 @@ def test_it_begins_as_the_model_that_it_goes_on_from(trained: Path) -> None:
 
 
 def test_what_is_asked_for_wins_and_another_forest_starts_anew(trained: Path) -> None:
-    asked = {"init": str(trained), "forest.trees": 2, "forest.split_temperature": 0.5}
+    asked = {"init": str(trained), "forest.trees": 2}
     config = take_over(replace(Config(), asked), asked)
-    assert (config.forest.trees, config.forest.split_temperature) == (2, 0.5)
+    assert config.forest.trees == 2
+    assert config.forest.split_temperature == 1  # what starts anew is annealed
     start, known = first_model(config)
     assert not known
     backbone = load_checkpoint(trained).model.backbone.state_dict()
     assert all(torch.equal(value, backbone[name]) for name, value in start.backbone.state_dict().items())
     with pytest.raises(InputError, match="not a resnet18"):
         first_model(replace(config, {"backbone.name": "resnet18"}))
+    with pytest.raises(InputError, match="has weights already"):
+        take_over(config, {"backbone.weights": "imagenet"})
 
 
-def test_it_forgets_nothing_and_learns_more(toy: Path, trained: Path, tmp_path: Path) -> None:
-    """A few more steps on the same faces leave the error about where it was; from scratch they would not reach it."""
-    before = load_checkpoint(trained)
-    more = {**TINY, "iterations": 20}
+def test_it_forgets_nothing_and_a_file_of_settings_is_heard(toy: Path, trained: Path, tmp_path: Path) -> None:
+    """A few more steps leave the error about where it was; from scratch they don't reach it."""
+    before = load_checkpoint(trained).notes["val_mae"]
+    (tmp_path / "mine.toml").write_text("[data]\naugment = 'paper'\n[training]\neval_every = 10\n")
+    more = {**TINY, "iterations": 20, "config": tmp_path / "mine.toml"}
+    agecli.train(toy, out=tmp_path / "new", **more)
     del more["backbone"], more["weights"]
     agecli.train(toy, out=tmp_path / "more", init=str(trained), **more)
-    agecli.train(toy, out=tmp_path / "new", **{**TINY, "iterations": 20})
-    after, new = (load_checkpoint(tmp_path / name / "fold-1/best.safetensors") for name in ("more", "new"))
-    assert after.config.init == str(trained)
-    assert read_csv(tmp_path / "more/fold-1/history.csv")[0]["iteration"] == "0"  # the start itself can be chosen
-    errors = [checkpoint.notes["val_mae"] for checkpoint in (before, after, new)]
-    assert errors[1] < errors[0] + 1
-    assert errors[1] < errors[2]
+    agecli.train(toy, out=tmp_path / "more", init=str(trained), **more, resume=True)  # the same words go on with it
+    config = load_checkpoint(tmp_path / "more/fold-1/best.safetensors").config
+    assert (config.init, config.data.augment, config.forest.trees) == (str(trained), "paper", 3)
+    went_on, anew = (read_csv(tmp_path / name / "fold-1/history.csv") for name in ("more", "new"))
+    assert [row["iteration"] for row in went_on] == ["0", "10", "20"]  # the start itself can be chosen
+    assert float(went_on[0]["val_mae"]) == pytest.approx(before, abs=1e-3)
+    assert all(float(row["val_mae"]) < before + 1 for row in went_on)
+    assert float(anew[-1]["val_mae"]) > before + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import cv2
@@ -42,6 +43,10 @@ def test_what_is_no_video_is_said(tmp_path: Path) -> None:
     (tmp_path / "a.mp4").write_text("no video")
     with pytest.raises(UnreadableError, match="not a video"):
         list(frames(str(tmp_path / "a.mp4"), 1.0))
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.avi")
+    film(tmp_path / "good.avi").rename(name)
+    with pytest.raises(UnreadableError, match="not UTF-8"):
+        list(frames(name, 1.0))
     with pytest.raises(UnreadableError, match="no such file"):
         list(frames(str(tmp_path / "b.mp4"), 1.0))
 

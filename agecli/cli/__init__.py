@@ -86,5 +86,6 @@ for command in (preprocess, train, evaluate, split, audit, predict, export, info
 def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite stop: what is half written is cleared away
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")  # file names need not be UTF-8
+        encoding = sys.stdout.encoding if sys.stdout.isatty() else "utf-8"  # files and pipes are the same everywhere
+        sys.stdout.reconfigure(encoding=encoding, errors="surrogateescape")  # names of files need not be UTF-8
     app()

@@ -11,9 +11,9 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from agecli.bundled import named
+from agecli.bundled import to_run
 from agecli.cli.options import Device, Form, Output, Quiet, Verbose, form_of, listen
-from agecli.errors import InputError
+from agecli.errors import InputError, Interrupted
 from agecli.files import file_hash
 from agecli.journal import Journal, Row, begins
 
@@ -32,7 +32,9 @@ def predict(
     detector: Annotated[str, typer.Option(help="auto, yunet-dlib, yunet, hog, cnn or haar.")] = "auto",
     largest: Annotated[bool, typer.Option("--largest", help="Only the largest face of a photo.")] = False,
     min_face: Annotated[int, typer.Option(help="Leave out faces smaller than so many pixels.")] = 0,
-    min_score: Annotated[float, typer.Option(help="Leave out faces that the detector is less sure of.")] = 0.0,
+    min_score: Annotated[
+        float | None, typer.Option(help="Leave out faces that the detector is less sure of.", show_default="none")
+    ] = None,
     readout: Annotated[
         str | None, typer.Option(help="mean, median or mode.", show_default="the paper's for the model")
     ] = None,
@@ -65,10 +67,11 @@ def predict(
     from agecli.prediction import RECORD_COLUMNS
     from agecli.prediction import predict as run
     from agecli.report import write_ages
+    from agecli.workers import cores
 
     shape = form_of(form, output)
     choices: dict[str, Any] = {  # what the records depend on
-        "model": named(model, ".onnx" if device in ("auto", "cpu") else ".safetensors"),
+        "model": to_run(model, device),
         "no_detect": no_detect,
         "detector": detector,
         "largest": largest,
@@ -83,7 +86,15 @@ def predict(
     names = (*RECORD_COLUMNS, *(name for name, wanted in asked.items() if wanted))
 
     def rows(done: Iterable[str] = ()) -> Iterator[dict[str, Any]]:
-        records = run(photos, device=device, batch_size=batch_size, workers=workers, null=null, done=done, **choices)
+        records = run(
+            photos,
+            device=device,
+            batch_size=batch_size,
+            workers=workers or cores(),
+            null=null,
+            done=done,
+            **choices,
+        )
         if draw:
             from agecli.drawing import Drawer
 
@@ -118,18 +129,24 @@ def _into_file(
     from agecli.report import destination
 
     log, model = logging.getLogger("agecli"), choices["model"]
+    if output.is_dir():
+        raise InputError(f"{output} is a folder", hint=f"name a file in it: --output {output / 'ages.jsonl'}")
     if resume and output.exists() and not Journal.beside(output).exists():
-        log.info("%s is finished: nothing to do", output)
+        log.warning("%s is finished: nothing was done. To predict again, remove it or leave out --resume", output)
         return
     about = {**choices, "model": file_hash(model) if model.is_file() else ""}
     with Journal(output, about, resume) as journal:
         if journal.inputs:
             log.info("going on after %d inputs", journal.inputs)
-        for row in _watched(rows(journal.done()), quiet):
-            journal.add(row)
+        try:
+            for row in _watched(rows(journal.done()), quiet):
+                journal.add(row)
+        except KeyboardInterrupt:
+            kept = f"stopped; what is known so far is in {journal.path}"
+            raise Interrupted(kept, hint="go on with the same command and --resume") from None
         with destination(output, sys.stdout) as file:
             write(journal.rows(), file)
-        journal.path.unlink()
+        journal.finish()
 
 
 class Tally:

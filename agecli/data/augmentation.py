@@ -14,38 +14,43 @@ from PIL import Image
 from agecli.pictures import PictureSpec, Pixels, resize, to_pixels
 from agecli.vision import v2
 
-Augment = Callable[[Image.Image, int], Pixels]  # a face picture and a seed -> (3, size, size)
 Light = NDArray[np.float32]  # (size, size, 3), 0 to 1
 GREY_SHARE = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # of red, green and blue in what the eye sees as light
 
 
-def augmentation(name: str, spec: PictureSpec) -> Augment | None:
-    """None for the plain centre crop."""
-    if name == "none":
-        return None
-    if name == "wild":
-        return lambda image, seed: wild(resize(image, spec), spec.size, np.random.default_rng(seed))
-    steps: list[Any]
-    if name == "paper":
-        steps = [v2.RandomCrop(spec.size), v2.RandomHorizontalFlip()]
-    else:
-        steps = [
-            v2.RandomAffine(degrees=10, scale=(0.9, 1.1), interpolation=v2.InterpolationMode.BILINEAR),
-            v2.RandomCrop(spec.size),
-            v2.RandomHorizontalFlip(),
-            v2.ColorJitter(brightness=0.25, contrast=0.25, saturation=0.25),
-            v2.RandomGrayscale(0.1),
-            v2.RandomApply([v2.GaussianBlur(5, sigma=(0.3, 2.0))], p=0.1),
-        ]
-    change = v2.Compose(steps)
+STEPS: dict[str, Callable[[int], list[Any]]] = {
+    "paper": lambda size: [v2.RandomCrop(size), v2.RandomHorizontalFlip()],
+    "modern": lambda size: [
+        v2.RandomAffine(degrees=10, scale=(0.9, 1.1), interpolation=v2.InterpolationMode.BILINEAR),
+        v2.RandomCrop(size),
+        v2.RandomHorizontalFlip(),
+        v2.ColorJitter(brightness=0.25, contrast=0.25, saturation=0.25),
+        v2.RandomGrayscale(0.1),
+        v2.RandomApply([v2.GaussianBlur(5, sigma=(0.3, 2.0))], p=0.1),
+    ],
+}
 
-    def augment(image: Image.Image, seed: int) -> Pixels:
+
+class Augmentation:
+    """A face picture and a seed -> (3, size, size). Plain data, so that it can travel to other processes."""
+
+    def __init__(self, name: str, spec: PictureSpec) -> None:
+        self.spec = spec
+        self.change = v2.Compose(STEPS[name](spec.size)) if name in STEPS else None
+
+    def __call__(self, image: Image.Image, seed: int) -> Pixels:
+        image = resize(image, self.spec)
+        if self.change is None:
+            return wild(image, self.spec.size, np.random.default_rng(seed))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            changed: Pixels = change(torch.from_numpy(to_pixels(resize(image, spec)))).numpy()
+            changed: Pixels = self.change(torch.from_numpy(to_pixels(image))).numpy()
             return changed
 
-    return augment
+
+def augmentation(name: str, spec: PictureSpec) -> Augmentation | None:
+    """None for the plain centre crop."""
+    return None if name == "none" else Augmentation(name, spec)
 
 
 def wild(image: Image.Image, size: int, draw: np.random.Generator) -> Pixels:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from agecli.data.augmentation import Augment
+from agecli.data.augmentation import Augmentation
 from agecli.data.manifest import Sample
-from agecli.pictures import PictureSpec, UnreadableError, centre_crop, read_picture, resize, to_pixels
+from agecli.pictures import PictureSpec, UnreadableError, cut, read_picture
 from agecli.randomness import derive, generator
 
 Key = tuple[int, int]  # a sample's index, and its position in the stream of all samples ever drawn
@@ -94,7 +94,12 @@ class Faces(Dataset[tuple[Tensor | None, float, int, str]]):
     """Face pictures as pixels; one that can't be read comes as None, with the reason."""
 
     def __init__(
-        self, folder: Path, samples: Sequence[Sample], spec: PictureSpec, augment: Augment | None = None, seed: int = 0
+        self,
+        folder: Path,
+        samples: Sequence[Sample],
+        spec: PictureSpec,
+        augment: Augmentation | None = None,
+        seed: int = 0,
     ) -> None:
         self.folder, self.samples, self.spec, self.augment, self.seed = folder, samples, spec, augment, seed
 
@@ -106,7 +111,7 @@ class Faces(Dataset[tuple[Tensor | None, float, int, str]]):
         except UnreadableError as error:
             return None, sample.age, index, str(error)
         if self.augment is None:
-            pixels = to_pixels(centre_crop(resize(image, self.spec), self.spec))
+            pixels = cut(image, self.spec)
         else:
             pixels = self.augment(image, derive(self.seed, "augment", position))
         return torch.from_numpy(pixels), sample.age, index, ""

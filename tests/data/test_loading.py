@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +67,7 @@ def test_ranks_share_out_each_batch(n: int, size: int, ranks: int) -> None:
 
 def batches(toy: Path, workers: int, name: str) -> list[Batch]:
     samples = read_manifest(toy, AgeGrid()).samples
-    faces = Faces(toy, samples, SPEC, augmentation(name, SPEC), seed=3)
+    faces = Faces(toy, samples, SPEC, pickle.loads(pickle.dumps(augmentation(name, SPEC))), seed=3)  # as to a worker
     return list(training_batches(faces, Stream(len(samples), 8, 3, 0, 3), workers, pin=False))
 
 
