@@ -79,7 +79,7 @@ class DataConfig:
     )
     size: int = 0  # pixels; 0 means what the backbone was made for
     crop_share: float = 0.875  # the side of the crop, as a share of the side of the face picture
-    augment: Literal["none", "paper", "modern", "wild"] = "modern"
+    augment: Literal["none", "paper", "modern", "mixed", "wild"] = "modern"
     balance: float = 0.0  # 0 shows all faces equally often, 1 all ages, 0.5 lies between
 
 

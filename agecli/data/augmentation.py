@@ -36,12 +36,14 @@ class Augmentation:
 
     def __init__(self, name: str, spec: PictureSpec) -> None:
         self.spec = spec
-        self.change = v2.Compose(STEPS[name](spec.size)) if name in STEPS else None
+        self.wild = {"wild": 1.0, "mixed": 0.5}.get(name, 0.0)  # the share of pictures that are changed in that way
+        self.change = v2.Compose(STEPS[name if name in STEPS else "paper"](spec.size))
 
     def __call__(self, image: Image.Image, seed: int) -> Pixels:
         image = resize(image, self.spec)
-        if self.change is None:
-            return wild(image, self.spec.size, np.random.default_rng(seed))
+        draw = np.random.default_rng(seed)
+        if draw.random() < self.wild:
+            return wild(image, self.spec.size, draw)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             changed: Pixels = self.change(torch.from_numpy(to_pixels(image))).numpy()

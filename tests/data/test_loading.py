@@ -71,7 +71,7 @@ def batches(toy: Path, workers: int, name: str) -> list[Batch]:
     return list(training_batches(faces, Stream(len(samples), 8, 3, 0, 3), workers, pin=False))
 
 
-@pytest.mark.parametrize("name", ["paper", "modern", "wild"])
+@pytest.mark.parametrize("name", ["paper", "modern", "mixed", "wild"])
 def test_augmentation_is_the_same_with_and_without_workers(toy: Path, name: str) -> None:
     torch.manual_seed(0)
     alone = batches(toy, 0, name)
@@ -84,7 +84,7 @@ def test_augmentation_is_the_same_with_and_without_workers(toy: Path, name: str)
     assert alone[0].inputs.dtype == torch.uint8
 
 
-@pytest.mark.parametrize("name", ["paper", "modern", "wild"])
+@pytest.mark.parametrize("name", ["paper", "modern", "mixed", "wild"])
 def test_augmentation_changes_the_picture_from_pass_to_pass(toy: Path, name: str) -> None:
     faces = Faces(toy, read_manifest(toy, AgeGrid()).samples, SPEC, augmentation(name, SPEC), seed=3)
     first, second = faces[0, 0][0], faces[0, 120][0]
