@@ -26,6 +26,7 @@ Setup = Literal["random", "I", "II", "III", "lopo", "cacd-train", "cacd-val", "s
 class AgesConfig:
     low: int = 0
     high: int = 120
+    readout: Literal["paper", "mean", "median", "mode"] = "paper"  # how an age is read from a distribution
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,8 @@ class Bars:
             self.tasks[name] = self.progress.add_task(escape(name), total=total, completed=done, note="")
         if not note:
             since, first = self.began[name]
-            note = f"{(done - first) / max(1e-9, time.monotonic() - since):.0f}/s"
+            rate = (done - first) / max(1e-9, time.monotonic() - since)
+            note = f"{rate:.{0 if rate >= 10 else 1}f}/s"
         self.progress.update(self.tasks[name], completed=done, total=total, note=note)
         if self.progress.disable and time.monotonic() - self.spoke > LINE_EVERY:
             self.spoke = time.monotonic()

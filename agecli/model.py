@@ -84,6 +84,13 @@ def build_model(config: Config) -> AgeModel:
 
 
 def build_forest(config: Config, phi: Tensor, grid: AgeGrid) -> Forest:
+    forest = _family(config, phi, grid)
+    if config.ages.readout != "paper":
+        forest.readout = config.ages.readout
+    return forest
+
+
+def _family(config: Config, phi: Tensor, grid: AgeGrid) -> Forest:
     forest = config.forest
     if config.model == "dldlf":
         pi = categorical.uniform_start(forest.trees, forest.leaves, len(grid))

@@ -30,7 +30,7 @@ class About:
 
     picture: PictureSpec
     grid: AgeGrid
-    readout: Readout  # the paper's for the model
+    readout: Readout  # how it was trained to be read
     alignment: Alignment | None  # of the faces it was trained on, if that is known
     calibration: Calibration | None
 

@@ -16,7 +16,7 @@ from agecli.model import AgeModel, build_model
 log = logging.getLogger("agecli")
 TAKEN_OVER = ("model", "ages.", "forest.", "backbone.name", "data.size", "data.crop_share")
 COOL = {"forest.split_temperature": 0.0, "forest.leaf_temperature": 1.0}  # annealing would melt what it learned
-SHAPE = ("model", "ages.", "forest.trees", "forest.depth", "forest.units")  # of splits and leaves
+SHAPE = ("model", "ages.low", "ages.high", "forest.trees", "forest.depth", "forest.units")  # of splits and leaves
 
 
 def take_over(config: Config, asked: Mapping[str, Any]) -> Config:

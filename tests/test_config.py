@@ -6,6 +6,8 @@ import pytest
 
 from agecli.config import PAPER, PRESETS, Config, check, from_toml, preset, replace, settings, to_toml
 from agecli.errors import InputError
+from agecli.forest.forests import GaussianForest
+from agecli.model import build_model
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -92,3 +94,11 @@ def test_every_setting_has_a_name_of_its_own() -> None:
 def test_a_file_that_is_not_toml_is_named() -> None:
     with pytest.raises(InputError, match=r"mine\.toml is not TOML"):
         from_toml("trees =", Config(), "mine.toml")
+
+
+def test_a_model_is_read_as_its_settings_say() -> None:
+    assert build_model(replace(Config(), {"backbone.name": "timm:test_efficientnet"})).forest.readout == "mean"
+    for model, readout in (("drf", "median"), ("dldlf", "mean")):
+        changes = {"backbone.name": "timm:test_efficientnet", "model": model, "ages.readout": readout}
+        assert build_model(replace(Config(), changes)).forest.readout == readout
+    assert GaussianForest.readout == "mean"  # the family's own stays

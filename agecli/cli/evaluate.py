@@ -25,9 +25,7 @@ def evaluate(
     setup: Annotated[
         str | None, typer.Option(help="Measure on the test part of a setup.", show_default="all faces")
     ] = None,
-    readout: Annotated[
-        str | None, typer.Option(help="mean, median or mode.", show_default="the paper's for the model")
-    ] = None,
+    readout: Annotated[str | None, typer.Option(help="mean, median or mode.", show_default="the model's own")] = None,
     challenge: Annotated[
         str | None,
         typer.Option(help="Age checks: a legal age, or a legal and a challenge age, as in 18,25.", metavar="AGE[,AGE]"),

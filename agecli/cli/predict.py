@@ -35,9 +35,7 @@ def predict(
     min_score: Annotated[
         float | None, typer.Option(help="Leave out faces that the detector is less sure of.", show_default="none")
     ] = None,
-    readout: Annotated[
-        str | None, typer.Option(help="mean, median or mode.", show_default="the paper's for the model")
-    ] = None,
+    readout: Annotated[str | None, typer.Option(help="mean, median or mode.", show_default="the model's own")] = None,
     null: Annotated[
         bool, typer.Option("--null", "-0", help="Names on stdin and in lists end with a null byte.")
     ] = False,

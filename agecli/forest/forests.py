@@ -6,7 +6,6 @@ Buffers are saved with the model, moved by `.to(device)`, and out of the optimis
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +27,7 @@ def alone(sums: Tensor) -> Tensor:
 class Forest(nn.Module):
     """K trees over the units of f. A family says what its leaves are; all else is here."""
 
-    readout: ClassVar[Readout]  # how the paper reads an age from this family
+    readout: Readout  # how an age is read; a family begins with the paper's way
     phi: Tensor
 
     def __init__(self, phi: Tensor, grid: AgeGrid) -> None:
@@ -68,7 +67,7 @@ class Forest(nn.Module):
 class GaussianForest(Forest):
     """DRF: each leaf is a Gaussian over ages."""
 
-    readout: ClassVar[Readout] = "mean"
+    readout: Readout = "mean"
     mean: Tensor
     variance: Tensor
 
@@ -102,7 +101,7 @@ class GaussianForest(Forest):
 class CategoricalForest(Forest):
     """DLDLF: each leaf is a distribution over the age grid."""
 
-    readout: ClassVar[Readout] = "mode"
+    readout: Readout = "mode"
     log_pi: Tensor
 
     def __init__(self, phi: Tensor, pi: Tensor, grid: AgeGrid, alpha: float, pseudo_count: float) -> None:

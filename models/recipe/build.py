@@ -19,7 +19,6 @@ from pathlib import Path
 
 # The network's view is then that of UTKFace's chips, so that no set shows borders where others show a background.
 FRAME = ("--size", "192", "--eye-distance", "0.342", "--eye-height", "0.312")
-RECIPE = Path(__file__).with_name("recipe.toml")
 TEST, VAL = 0.10, 0.09  # shares of each training set
 
 
@@ -72,6 +71,14 @@ def suspicious(source: Path, work: Path) -> set[str]:
         return {f"{source.name}/{row['path']}" for row in csv.DictReader(file)}
 
 
+def train(run: Path, faces: Path, *options: object) -> None:
+    """One stage, with the settings of the file that is called as it is; goes on with what is there."""
+    begun = (run / "config.toml").exists()
+    settings = Path(__file__).with_name(f"{run.name}.toml")
+    chosen = ("--resume",) if begun else ("--config", settings, "--workers", 1, *options)
+    agecli("train", "--data", faces, "--setup", "column", "--out", run, *chosen)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", type=Path)
@@ -87,11 +94,11 @@ def main() -> None:
         everyone += [row for row in rows_of(aligned) if row["split"] == "test" or row["source"] not in bad]
     write(work / "faces", everyone, work / asked.train[0].name)
     print(Counter(row["split"] for row in everyone), flush=True)
-    run = work / "run"
-    chosen = ["--resume"] if (run / "config.toml").exists() else ["--config", RECIPE, "--workers", 1, *more]
-    agecli("train", "--data", work / "faces", "--setup", "column", "--out", run, *chosen)
+    first, second = (work / name for name in ("first", "second"))
+    train(first, work / "faces", *more)
+    train(second, work / "faces", "--init", first / "fold-1/last.safetensors", *more)
     # ONNX is made of the checkpoint that ships, whose kernels have 16 bits: so both say the same.
-    agecli("export", run / "fold-1/best.safetensors", "--out", asked.out / "default.safetensors")
+    agecli("export", second / "fold-1/best.safetensors", "--out", asked.out / "default.safetensors")
     agecli("export", asked.out / "default.safetensors", "--out", asked.out / "default.onnx")
     files = [asked.out / f"default.{kind}" for kind in ("onnx", "safetensors")]
     sums = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
