@@ -100,6 +100,7 @@ class TrainingConfig:
     clip_norm: float = 5.0  # 0 means no clipping
     eval_every: int = 500  # iterations between two looks at the validation part
     save_every: float = 60.0  # seconds: about what a kill costs
+    average: float = 0.0  # how much of the average of the weights is kept from one iteration to the next; 0 has none
     select: Literal["val", "last"] = "val"
     refresh_leaves: bool = True  # from evaluation-mode routing, before the final checkpoint
     amp: bool = True  # mixed precision, on CUDA
@@ -279,8 +280,9 @@ def check(config: Config) -> Config:
     for name, value in shares.items():
         if not 0 < value <= 1:
             raise InputError(f"`{name}` is {value}", hint="it must be above 0 and at most 1")
-    if not 0 <= data.val_share < 1:
-        raise InputError(f"`data.val_share` is {data.val_share}", hint="it must be at least 0 and below 1")
+    for name, value in {"data.val_share": data.val_share, "training.average": training.average}.items():
+        if not 0 <= value < 1:
+            raise InputError(f"`{name}` is {value}", hint="it must be at least 0 and below 1")
     if config.ages.low >= config.ages.high:
         raise InputError(
             f"the age grid goes from {config.ages.low} to {config.ages.high}", hint="set ages.high above ages.low"

@@ -6,6 +6,7 @@ It prints nothing and saves nothing: it yields, and the caller decides.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from agecli import ages, distributed
+from agecli.averaging import Average
 from agecli.config import Config
 from agecli.data.loading import Batch
 from agecli.devices import to_device
@@ -56,6 +58,7 @@ class Learner:
         self, network: nn.Module, forest: Forest, optimiser: Optimizer, config: Config, device: torch.device
     ) -> None:
         self.network, self.forest, self.optimiser, self.config, self.device = network, forest, optimiser, config, device
+        self.average = Average(network, config.training.average) if config.training.average else None
         self.trainee = distributed.share_gradients(network, device)
         self.iteration = 0
         self.routing: list[tuple[Tensor, Tensor]] = []  # log P and the ages of the batches since the last leaf update
@@ -97,10 +100,16 @@ class Learner:
             nn.utils.clip_grad_norm_([p for g in self.optimiser.param_groups for p in g["params"]], training.clip_norm)
         self.scaler.step(self.optimiser)
         self.scaler.update()
+        if self.average:
+            self.average.update(self.iteration)
         self.routing.append((log_p.detach(), y))
         self.losses[self.iteration + 1] = E.detach()
         if self.device.type == "cpu":
             self.check_finite()
+
+    def as_tested(self) -> AbstractContextManager[None]:
+        """The network as it is tested and saved: its average, if there is one."""
+        return self.average.shown() if self.average else nullcontext()
 
     def sit_out(self, batch: Batch) -> None:
         """No picture of this rank's share could be read: it adds nothing, but the other ranks wait for its gradients."""
@@ -144,6 +153,8 @@ class Learner:
         self.check_weights()
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"forest.{name}": value for name, value in self.forest.state_dict().items()}
+        if self.average:
+            tensors |= {f"average.{name}": value for name, value in self.average.values.items()}
         slots = self.optimiser.state_dict()["state"]
         tensors |= {
             f"optimiser.{i}.{key}": value
@@ -162,6 +173,8 @@ class Learner:
 
         self.network.load_state_dict(under("network."))
         self.forest.load_state_dict(under("forest."))
+        if self.average:
+            self.average.load(under("average."))
         slots: dict[int, dict[str, Tensor]] = {}
         for name, value in under("optimiser.").items():
             position, _, key = name.partition(".")

@@ -154,13 +154,15 @@ class FoldTraining:
     def save_model(self, name: str, val_mae: float | None) -> None:
         if self.main:
             notes = {"fold": self.fold.number, "iteration": self.learner.iteration, "val_mae": val_mae}
-            save_checkpoint(self.folder / name, self.model, self.job.config, notes)
+            with self.learner.as_tested():
+                save_checkpoint(self.folder / name, self.model, self.job.config, notes)
 
     def validate(self) -> float | None:
         """The MAE on the validation part; a new best is kept. None if there is no such part."""
         if not self.fold.val:
             return None
-        mae = measure(self.predict(self.model, self.fold.val)).mae
+        with self.learner.as_tested():
+            mae = measure(self.predict(self.model, self.fold.val)).mae
         if mae < self.best:
             self.best = mae
             self.save_model("best.safetensors", mae)
@@ -240,6 +242,8 @@ class FoldTraining:
         config = self.job.config
         self.learner.check_finite()
         self.learner.check_weights()
+        if self.learner.average:
+            self.learner.average.settle()
         if config.training.refresh_leaves:
             self.refresh_leaves()
         mae = self.validate()

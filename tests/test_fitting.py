@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from agecli import ages
 from agecli.ages import AgeGrid
+from agecli.averaging import Average
 from agecli.config import Config, replace
 from agecli.data.loading import Batch, Stream, feature_batches
 from agecli.errors import TrainingError
@@ -95,10 +96,11 @@ def test_a_step_is_yielded_for_each_iteration_and_progress_with_each_leaf_update
 
 @pytest.mark.parametrize("name", ["drf", "dldlf"])
 @pytest.mark.parametrize("optimiser", ["adamw", "sgd"])
-@pytest.mark.parametrize("stop", [1, 50, 77])
-def test_a_stop_between_leaf_updates_changes_nothing(name: str, optimiser: str, stop: int) -> None:
+@pytest.mark.parametrize(("stop", "average"), [(1, 0.0), (50, 0.0), (77, 0.0), (77, 0.9)])
+def test_a_stop_between_leaf_updates_changes_nothing(name: str, optimiser: str, stop: int, average: float) -> None:
     features, y = blobs([10.0, 50.0], 3.0)
-    config = replace(Config(), {**BASE, "model": name, "training.iterations": 130, "training.optimiser": optimiser})
+    more = {"model": name, "training.iterations": 130, "training.optimiser": optimiser, "training.average": average}
+    config = replace(Config(), {**BASE, **more})
     straight = learner_for(config, features, y)
     for _ in run(straight, features, y):
         pass
@@ -161,3 +163,24 @@ def test_weight_decay_leaves_biases_alone() -> None:
         (0.05, 2, 0.5),
         (0.0, 1, 0.5),
     ]
+
+
+def test_the_average_of_the_weights_is_shown_for_a_while_and_then_kept() -> None:
+    linear = nn.Linear(3, 2)
+    network, weight = nn.Sequential(linear, nn.BatchNorm1d(2)), linear.weight
+    average = Average(network, 0.75)
+    seen = [weight.detach().clone()]
+    for iteration in range(40):
+        with torch.no_grad():
+            weight.normal_()
+        average.update(iteration)
+        seen.append(weight.detach().clone())
+    expected = seen[0]
+    for iteration, value in enumerate(seen[1:]):
+        decay = min(0.75, (1 + iteration) / (10 + iteration))
+        expected = decay * expected + (1 - decay) * value
+    with average.shown():
+        assert torch.allclose(weight, expected, atol=1e-6)
+    assert torch.equal(weight, seen[-1])
+    average.settle()
+    assert torch.allclose(weight, expected, atol=1e-6)
