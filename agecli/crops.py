@@ -76,7 +76,11 @@ class Look:
         sure = [face for face in found if self.min_score is None or face.score >= self.min_score]
         faces = [face for face in sure if min(face.box[2:]) >= self.min_face]
         if not faces:
-            why = "no face was found" if not found else f"none of its {len(found)} faces is large and sure enough"
+            why = (
+                "no face was found"
+                if not found
+                else f"none of its {len(found)} faces has {self.min_face} pixels and a score of {self.min_score or 0:g}"
+            )
             return Seen(name, status="no_face", error=why)
         crops = []
         for face in faces[:1] if self.largest else faces:

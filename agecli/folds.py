@@ -236,6 +236,11 @@ class FoldTraining:
         said = self.predict(saved.model.to(self.job.device), self.fold.val)
         if calibration := calibrate(said.pmf, said.age, said.grid):
             save_checkpoint(path, saved.model, saved.config, saved.notes, calibration)
+        else:
+            log.info(
+                "%d validation faces are too few to calibrate intervals; for more use --set data.val_share=0.3",
+                len(said),
+            )
 
     def finish(self) -> None:
         """The final leaves, the last checkpoint, and what the selected model says of the test part."""
@@ -262,6 +267,8 @@ class FoldTraining:
         self.write_history()
         path = self.job.run.checkpoint(self.fold.number)
         selected = load_checkpoint(path)
+        if self.job.trained and selected.notes["iteration"] == 0:
+            log.warning("fold %d: nothing beat %s on the validation part", self.fold.number, config.init)
         said = self.predict(selected.model.to(self.job.device), self.fold.test, selected.calibration)
         metrics, *_ = write_results(self.folder, said, source_of(path, self.job.manifest, self.fold.test))
         self.state_file.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from agecli.errors import MissingError
+from agecli.errors import InputError, MissingError
 from agecli.pictures import SUFFIXES
 
 
@@ -40,6 +40,8 @@ def _in_folders(names: Iterable[str]) -> Iterator[str]:
 def _lines(stream: BinaryIO, null: bool) -> Iterator[str]:
     if not null:
         for line in stream:
+            if b"\0" in line:
+                raise InputError("the names hold null bytes", hint="use -0 for names that end with one")
             if name := line.rstrip(b"\r\n"):
                 yield os.fsdecode(name)
         return

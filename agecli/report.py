@@ -186,7 +186,7 @@ def _age_table(rows: Iterable[Row], stream: TextIO) -> None:
         at = f" at {row['time']:g} s" if row["time"] is not None else ""
         if row["status"] == "ok":
             span = f"{row['low']:.0f} to {row['high']:.0f}{' ?' if row.get('abstain') else ''}"
-            face = f", face {row['face'] + 1}" if row["face"] else ""
+            face = f", face {row['face']}" if row["face"] else ""
             bar = age_bar(row["distribution"]) if row.get("distribution") else " " * CELLS
             stream.write(f"{row['age']:<5.1f}  {span:<13}  {_printable(bar, stream)}  {row['source']}{at}{face}\n")
         else:

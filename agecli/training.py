@@ -168,9 +168,9 @@ def _open(
     source = Path(data or "aligned")
     if alignment := Alignment.read(source):
         config = replace(config, {f"alignment.{name}": value for name, value in vars(alignment).items()})
+    manifest, parts = plan(source, config, chosen_by.get("list"), chosen_by.get("exclude"))
     if config.init:
         load_checkpoint(named(config.init, ".safetensors")).warn_of_frame(source)
-    manifest, parts = plan(source, config, chosen_by.get("list"), chosen_by.get("exclude"))
     smallest = min(len(fold.train) for fold in parts)
     if config.training.batch_size > smallest:
         raise InputError(

@@ -226,7 +226,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(toy: Path, trained: Path) -> 
         (("predict", "x.jpg", "--no-detect", "-m", "."), 2, "fold-1/best.safetensors"),
         (("evaluate", "pyproject.toml", "--data", "."), 2, "not a whole safetensors file"),
         (("toy", "."), 2, "not empty"),
-        (("evaluate",), 2, "name a data folder with --data"),
+        (("evaluate",), 2, "name a folder with --data DIR"),
         (("evaluate", "gone"), 3, "there is no run or checkpoint gone"),
         (("evaluate", "."), 3, "is no run folder"),
     ],

@@ -210,5 +210,5 @@ def test_a_table_shows_the_distribution_and_which_face_it_is(
     both.save(tmp_path / "two.jpg")
     lines = cli("predict", "two.jpg", "-m", graph, "--format", "table").stdout.splitlines()
     assert len(lines) == 3
-    assert lines[2].endswith("two.jpg, face 2")
+    assert lines[2].endswith("two.jpg, face 1")
     assert "█" in lines[1]

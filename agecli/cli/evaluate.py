@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from agecli.cli.options import Device, Exclude, Form, Output, Quiet, Verbose, Workers, form_of, listen
+from agecli.errors import InputError
 
 
 def evaluate(
@@ -47,6 +48,8 @@ def evaluate(
 ) -> None:
     """Measure runs on their test parts, or checkpoints on faces with ages: MAE, CS@5 and more, with confidence."""
     listen(quiet, verbose)
+    if not models and data is None:
+        raise InputError("there are no faces to measure on", hint="name a folder with --data DIR, or a run folder")
     from agecli.console import Bars
     from agecli.evaluation import compare, pooled
     from agecli.evaluation import evaluate as run

@@ -107,6 +107,8 @@ def predict(
         write_ages(tally(rows() if seen else _watched(rows(), quiet)), shape, names, sys.stdout)
     else:
         _into_file(output, rows, choices, resume, quiet, lambda said, file: write_ages(tally(said), shape, names, file))
+    if not tally.inputs and not resume:
+        logging.getLogger("agecli").warning("no photo was named: nothing was done")
     if tally.failed:
         what = (
             tally.first if tally.inputs == 1 else f"{tally.failed} of {tally.inputs} inputs gave no age: {tally.first}"
@@ -140,11 +142,14 @@ def _into_file(
             for row in _watched(rows(journal.done()), quiet):
                 journal.add(row)
         except KeyboardInterrupt:
+            if not any(journal.rows()):
+                raise
             kept = f"stopped; what is known so far is in {journal.path}"
             raise Interrupted(kept, hint="go on with the same command and --resume") from None
         with destination(output, sys.stdout) as file:
             write(journal.rows(), file)
         journal.finish()
+    log.info("wrote %s", output)
 
 
 class Tally:

@@ -55,12 +55,22 @@ def find_faces(photo: Photo, detector: str = "auto", close: bool = False) -> lis
     if name not in DETECTORS:
         raise InputError(f"unknown detector `{detector}`", hint=f"there are: auto, {', '.join(DETECTORS)}")
     look = DETECTORS[name]
-    if close and name.startswith("yunet") and max(photo.shape[:2]) > YUNET_SIDE:
-        look = partial(look, side=min(YUNET_CLOSE, max(photo.shape[:2])))
     faces = look(photo)
+    if close and name.startswith("yunet") and max(photo.shape[:2]) > YUNET_SIDE:
+        closer = look(photo, side=min(YUNET_CLOSE, max(photo.shape[:2])))
+        faces += [
+            face for face in closer if not any(_same(face, other) for other in faces)
+        ]  # those known stay as they are
     if not faces and detector == "auto":
         faces = next((found for found in _rescues(photo, name) if found), [])
     return sorted(faces, key=lambda face: -face.size)
+
+
+def _same(one: Face, two: Face) -> bool:
+    """Whether the middle of one box lies in the other."""
+    x, y, w, h = one.box
+    left, top, width, height = two.box
+    return left < x + w / 2 < left + width and top < y + h / 2 < top + height
 
 
 def main_face(faces: list[Face], photo: Photo) -> Face:

@@ -72,8 +72,12 @@ def main() -> None:
     parser.add_argument("--test", type=Path, nargs="*", default=[])
     parser.add_argument("--models", type=Path, default=Path("models"))
     parser.add_argument("--readout")
+    parser.add_argument("--list", type=Path, help="only write the names of the photos that were held out to this file")
     asked = parser.parse_args()
     chosen = {folder: photos(folder, folder in asked.train) for folder in (*asked.train, *asked.test)}
+    if asked.list:
+        write_text(asked.list, "".join(f"{sample.path}\n" for samples, _ in chosen.values() for sample in samples))
+        return
     median = float(np.median([age for _, others in chosen.values() for age in others]))
     rows: list[dict[str, Any]] = []
     text: list[str] = []
