@@ -25,11 +25,10 @@ PARTS = tuple(f"{part}_{stride}" for part in ("cls", "obj", "bbox", "kps") for s
 def detect(photo: Photo, least: float) -> NDArray[np.float32]:
     """Faces with a score of `least` or more, the surest first.   (n, 9): x, y, w, h, eye, eye, score"""
     height, width = photo.shape[:2]
-    room = (*(-side % STRIDES[-1] for side in (height, width)), 0)  # its grids must fit
-    padded = np.pad(photo[:, :, ::-1], [(0, more) for more in room])  # it was trained on BGR
-    pixels = padded.transpose(2, 0, 1)[None].astype(np.float32)
+    rows, columns = (side + -side % STRIDES[-1] for side in (height, width))  # its grids must fit
+    pixels = np.zeros((1, 3, rows, columns), np.float32)
+    pixels[0, :, :height, :width] = photo.transpose(2, 0, 1)[::-1]  # it was trained on BGR
     said = dict(zip(PARTS, _session().run(PARTS, {"input": pixels}), strict=True))
-    columns = padded.shape[1]
     found = np.concatenate([_decode(said, stride, columns // stride, least) for stride in STRIDES])
     boxes, scores = found[:, :4], found[:, -1]
     kept = cv2.dnn.NMSBoxes(boxes.tolist(), scores.tolist(), least, OVERLAP, top_k=MOST)
