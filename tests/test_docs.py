@@ -61,7 +61,8 @@ def test_each_command_and_file_in_the_readme_is_there() -> None:
     for link in re.findall(r"\]\(((?!http)[^)#]+)\)", readme):
         assert (ROOT / link).exists(), link
     options = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", readme))
-    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "agecli/cli").glob("*.py"))
+    scripts = [*ROOT.glob("agecli/cli/*.py"), *ROOT.glob("models/recipe/*.py"), *ROOT.glob("benchmarks/**/*.py")]
+    source = "".join(path.read_text(encoding="utf-8") for path in scripts)
     for option in options - {"--nproc-per-node", "--help", "--version", "--install-completion"}:
         assert f'"{option}"' in source or re.search(rf"^    {option[2:].replace('-', '_')}: ", source, re.M), option
 
