@@ -97,6 +97,39 @@ def begins(row: Row, previous: Row | None) -> bool:
     return bool(row["time"] <= previous["time"])
 
 
+class Tally:
+    """Counts inputs, and those without any age, while their records pass by."""
+
+    def __init__(self) -> None:
+        self.inputs = self.failed = 0
+        self.first = ""  # of those that failed, and why
+
+    def __call__(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """An input has failed when none of its records has an age: a video may have frames without a face."""
+        bad: Row | None = None
+        previous: Row | None = None
+        for row in rows:
+            if begins(row, previous):
+                self._note(bad)
+                self.inputs, bad = self.inputs + 1, row
+            if row["status"] == "ok":
+                bad = None
+            previous = row
+            yield row
+        self._note(bad)
+
+    def __str__(self) -> str:
+        if self.inputs == 1:
+            return self.first
+        more = ", …" if self.failed > 1 else ""
+        return f"{self.failed} of {self.inputs} inputs gave no age: {self.first}{more}"
+
+    def _note(self, bad: Row | None) -> None:
+        if bad:
+            self.failed += 1
+            self.first = self.first or f"{bad['source']}: {bad['error']}"
+
+
 def left_out(names: Iterator[str], done: Iterable[str]) -> Iterator[str]:
     """The names after those that are done, which must be the first ones."""
     for before in done:

@@ -15,7 +15,7 @@ from agecli.bundled import to_run
 from agecli.cli.options import Device, Form, Output, Quiet, Verbose, form_of, listen
 from agecli.errors import InputError, Interrupted
 from agecli.files import file_hash
-from agecli.journal import Journal, Row, begins
+from agecli.journal import Journal, Row, Tally
 
 FEW = 100  # records before progress is shown
 
@@ -110,10 +110,7 @@ def predict(
     if not tally.inputs and not resume:
         logging.getLogger("agecli").warning("no photo was named: nothing was done")
     if tally.failed:
-        what = (
-            tally.first if tally.inputs == 1 else f"{tally.failed} of {tally.inputs} inputs gave no age: {tally.first}"
-        )
-        typer.echo(what + (", …" if tally.failed > 1 else ""), err=True)
+        typer.echo(str(tally), err=True)
         raise typer.Exit(1)
 
 
@@ -150,33 +147,6 @@ def _into_file(
             write(journal.rows(), file)
         journal.finish()
     log.info("wrote %s", output)
-
-
-class Tally:
-    """Counts inputs, and those without any age, while their records pass by."""
-
-    def __init__(self) -> None:
-        self.inputs = self.failed = 0
-        self.first = ""  # of those that failed, and why
-
-    def __call__(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """An input has failed when none of its records has an age: a video may have frames without a face."""
-        bad: Row | None = None
-        previous: Row | None = None
-        for row in rows:
-            if begins(row, previous):
-                self._note(bad)
-                self.inputs, bad = self.inputs + 1, row
-            if row["status"] == "ok":
-                bad = None
-            previous = row
-            yield row
-        self._note(bad)
-
-    def _note(self, bad: Row | None) -> None:
-        if bad:
-            self.failed += 1
-            self.first = self.first or f"{bad['source']}: {bad['error']}"
 
 
 def _watched(rows: Iterable[Row], quiet: bool) -> Iterator[Row]:
