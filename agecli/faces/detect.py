@@ -39,7 +39,7 @@ class Face:
 
 Detect = Callable[..., list[Face]]  # of a photo; YuNet also takes the side to shrink it to
 
-YUNET_SIDE = 256  # pixels of the photo's long side: enough for the face that a photo is of
+YUNET_SIDE = 192  # pixels of the photo's long side: enough for the face that a photo is of
 YUNET_CLOSE = 640  # enough for the small faces of a group
 YUNET_SCORE = 0.5  # its usual 0.9 loses a third of the children in FG-NET
 # dlib's landmarks were trained in boxes of another kind: with s = sqrt(w * h) of YuNet's box, a square of this side
