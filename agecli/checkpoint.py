@@ -143,6 +143,15 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
     return tensors, header
 
 
+def is_checkpoint(path: Path) -> bool:
+    """Whether a safetensors file is a model of ours, and not bare weights."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return (file.metadata() or {}).get("kind") == KIND
+    except (SafetensorError, OSError, ValueError):
+        return False
+
+
 def fingerprint(model: AgeModel) -> str:
     """A hash of the backbone's weights: two backbones with the same one give the same features."""
     digest = hashlib.sha256()

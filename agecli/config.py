@@ -18,7 +18,7 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover
     import tomli as tomllib
 
-ModelName = Literal["drf", "dldlf"]
+ModelName = Literal["drf", "dldlf", "dndf", "drf-nrf", "regression"]
 Setup = Literal["random", "I", "II", "III", "lopo", "cacd-train", "cacd-val", "subject", "column"]
 
 
@@ -44,6 +44,7 @@ class ForestConfig:
     cooling: float = 0.9  # eta
     update_every: int = 50  # n_B, mini-batches between two leaf updates
     update_rounds: int = 20  # of variational bounding in a leaf update
+    ensemble: Literal["joint", "alternating"] = "joint"  # all trees learn from a mini-batch, or one of them (DNDF)
 
     @property
     def leaves(self) -> int:
@@ -138,6 +139,14 @@ PAPER = Config(
 PRESETS: dict[str, Config] = {"modern": Config(), "paper": PAPER}
 
 
+# What a model of the paper's tables is by definition; where something else is asked for, that is taken.
+IMPLIED: dict[str, dict[str, Any]] = {
+    "dndf": {"forest.alpha": 0.0, "forest.split_temperature": 0.0},
+    "drf-nrf": {"forest.leaf_init": "kmeans", "forest.split_temperature": 0.0, "forest.leaf_temperature": 1.0},
+    "regression": {"forest.split_temperature": 0.0},
+}
+
+
 OPTIONS = {  # short names of the settings people change most: the flags of `agecli train`
     "model": "model",
     "init": "init",
@@ -152,6 +161,7 @@ OPTIONS = {  # short names of the settings people change most: the flags of `age
     "depth": "forest.depth",
     "units": "forest.units",
     "alpha": "forest.alpha",
+    "ensemble": "forest.ensemble",
     "leaf_init": "forest.leaf_init",
     "split_temperature": "forest.split_temperature",
     "leaf_temperature": "forest.leaf_temperature",
@@ -164,6 +174,11 @@ def preset(name: str) -> Config:
     if name not in PRESETS:
         raise InputError(f"unknown preset `{name}`", hint=f"there are: {', '.join(PRESETS)}")
     return PRESETS[name]
+
+
+def implied(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What follows from the model that is asked for."""
+    return IMPLIED.get(str(changes.get("model")), {})
 
 
 def told_apart() -> set[str]:
@@ -298,6 +313,11 @@ def check(config: Config) -> Config:
         raise InputError(
             f"{forest.units} units can't feed the {forest.splits} split nodes of a tree of depth {forest.depth}",
             hint=f"use --units {forest.splits} or more, or a smaller --depth",
+        )
+    if config.model == "dndf" and forest.alpha:
+        raise InputError(
+            f"dndf has one class for each age, and no label distribution with a std of {forest.alpha}",
+            hint="leave out --alpha, or use --model dldlf",
         )
     if training.select == "val" and data.val_share == 0:
         raise InputError(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from agecli.bundled import named
 from agecli.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -21,22 +21,6 @@ from agecli.randomness import generator
 OPSET = 17  # old enough for every onnxruntime that agecli may meet
 CLOSE = 1e-4  # between the probabilities of a year that torch and onnxruntime give
 HALF_CLOSE = 1e-2  # the same, between kernels of 32 and of 16 bits
-
-
-class Graph(nn.Module):
-    """The model with its leaves as they are in the end: a table, whatever the family."""
-
-    leaves: Tensor
-
-    def __init__(self, model: AgeModel) -> None:
-        super().__init__()
-        self.network, self.forest = model.network, model.forest
-        self.register_buffer("leaves", model.forest.leaf_pmf().float())  # (K, L, A)
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        P = self.forest.route(self.network(pixels)).exp()
-        K, L, A = self.leaves.shape
-        return P.reshape(-1, K * L) @ self.leaves.reshape(K * L, A) / K
 
 
 def export(checkpoint: str | Path, *, out: str | Path) -> float:
@@ -64,7 +48,8 @@ def export(checkpoint: str | Path, *, out: str | Path) -> float:
 
 
 def _graph(loaded: Checkpoint, path: Path, faces: Pixels) -> float:
-    graph = Graph(loaded.model.eval()).eval()
+    model: AgeModel = loaded.model.eval()
+    graph = nn.Sequential(model.network, model.forest.finished()).eval()
     with write_whole(path) as part:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of torch's other exporter, which takes ten times as long

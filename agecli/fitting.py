@@ -20,7 +20,7 @@ from agecli.config import Config
 from agecli.data.loading import Batch
 from agecli.devices import to_device
 from agecli.errors import TrainingError
-from agecli.forest.forests import Forest
+from agecli.forest.forests import Top
 from agecli.forest.schedules import leaf_temperature, split_temperature
 from agecli.optimisation import learning_rate, set_learning_rate
 from agecli.randomness import derive
@@ -55,13 +55,15 @@ class Learner:
     """A network, its forest and its optimiser, and how far they have come."""
 
     def __init__(
-        self, network: nn.Module, forest: Forest, optimiser: Optimizer, config: Config, device: torch.device
+        self, network: nn.Module, forest: Top, optimiser: Optimizer, config: Config, device: torch.device
     ) -> None:
         self.network, self.forest, self.optimiser, self.config, self.device = network, forest, optimiser, config, device
         self.average = Average(network, config.training.average) if config.training.average else None
         self.trainee = distributed.share_gradients(network, device)
         self.iteration = 0
-        self.routing: list[tuple[Tensor, Tensor]] = []  # log P and the ages of the batches since the last leaf update
+        self.routing: list[
+            tuple[Tensor, Tensor]
+        ] = []  # log P(l | x) and the ages of the batches since the last leaf update
         self.losses: dict[int, Tensor] = {}  # by iteration, counted from 1
         self.half = config.training.amp and device.type == "cuda"
         self.precision = (
@@ -82,6 +84,14 @@ class Learner:
     def tau(self) -> float:
         return leaf_temperature(self.updates, self.config.forest.leaf_temperature, self.config.forest.cooling)
 
+    @property
+    def tree(self) -> int | None:
+        """The one tree that learns from this mini-batch, drawn as DNDF does; None: all of them, jointly."""
+        forest = self.config.forest
+        if forest.ensemble == "joint":
+            return None
+        return derive(self.config.training.seed, "tree", self.iteration) % forest.trees
+
     def learn_splits(self, batch: Batch) -> None:
         """One step of back-propagation, with the leaves fixed.  [eqn:gradient_forest]"""
         training = self.config.training
@@ -91,8 +101,8 @@ class Learner:
         y = batch.ages.to(self.device, non_blocking=True)
         with torch.autocast(self.device.type, self.precision, enabled=self.half):
             units = self.trainee(inputs)
-        log_p = self.forest.route(units)  # outside of autocast: the forest is float32
-        E, _, _ = self.forest.energy(log_p, y, self.T)
+        routing = self.forest.route(units)  # outside of autocast: the forest is float32
+        E, _, _ = self.forest.energy(routing, y, self.T, self.tree)
         self.optimiser.zero_grad(set_to_none=True)
         self.scaler.scale(E).backward()
         if training.clip_norm:
@@ -102,7 +112,7 @@ class Learner:
         self.scaler.update()
         if self.average:
             self.average.update(self.iteration)
-        self.routing.append((log_p.detach(), y))
+        self.routing.append((routing.detach(), y))
         self.losses[self.iteration + 1] = E.detach()
         if self.device.type == "cpu":
             self.check_finite()
@@ -122,13 +132,13 @@ class Learner:
     def learn_leaves(self) -> Progress:
         """Rounds of variational bounding on the routing of exactly the last mini-batches, with Theta fixed."""
         self.check_finite()
-        log_p, y = (torch.cat(parts) for parts in zip(*self.routing, strict=True))
+        routing, y = (torch.cat(parts) for parts in zip(*self.routing, strict=True))
         with torch.no_grad():
-            E, R, H = self.forest.energy(log_p, y, self.T)
-            pmf = self.forest.pmf(log_p).cpu().numpy()
+            E, R, H = self.forest.energy(routing, y, self.T)
+            pmf = self.forest.pmf(routing).cpu().numpy()
         predicted = ages.read(pmf, self.forest.readout, self.forest.grid)
         error = abs(predicted - y.cpu().numpy()).mean()
-        self.forest.update(log_p, y, self.tau, self.config.forest.update_rounds, distributed.add_up)
+        self.forest.update(routing, y, self.tau, self.config.forest.update_rounds, distributed.add_up)
         self.routing, self.losses = [], {}
         lr = learning_rate(self.iteration, self.config.training)
         return Progress(E.item(), R.item(), H.item(), self.T, self.tau, lr, float(error))
@@ -163,7 +173,7 @@ class Learner:
             if value is not None
         }
         if self.routing:
-            tensors["routing.log_p"] = torch.cat([log_p for log_p, _ in self.routing])
+            tensors["routing.log_p"] = torch.cat([routing for routing, _ in self.routing])
             tensors["routing.y"] = torch.cat([y for _, y in self.routing])
         return tensors, {"iteration": self.iteration, "scaler": self.scaler.state_dict()}
 

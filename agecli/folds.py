@@ -88,7 +88,7 @@ def _fresh_model(job: Job, train: Sequence[int]) -> AgeModel:
     if isinstance(job.inputs, FeatureInputs):
         job.inputs.standardise(model, train)
     train_ages = torch.tensor([job.manifest.samples[index].age for index in train])
-    start_leaves(model.forest, train_ages, job.config.forest, job.config.training.seed)
+    start_leaves(model.forest, train_ages, job.config.training.seed)
     return model.to(job.device)
 
 
@@ -181,8 +181,8 @@ class FoldTraining:
         units = self.job.inputs.units(self.model, sorted(chosen[:REFRESH_FACES].tolist()))
         y = torch.tensor([self.job.manifest.samples[i].age for i in units.indices], device=self.job.device)
         with torch.no_grad():
-            log_p = self.model.forest.route(units.values.to(self.job.device))
-        self.model.forest.update(log_p, y, self.learner.tau, self.job.config.forest.update_rounds)
+            routing = self.model.forest.route(units.values.to(self.job.device))
+        self.model.forest.update(routing, y, self.learner.tau, self.job.config.forest.update_rounds)
 
     def learn(self) -> None:
         """All iterations that are left."""

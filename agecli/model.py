@@ -7,10 +7,11 @@ from torch import Tensor, nn
 
 from agecli.ages import AgeGrid
 from agecli.backbones import build_backbone
-from agecli.config import Config, ForestConfig
-from agecli.forest import categorical, gaussian
-from agecli.forest.forests import CategoricalForest, Forest, GaussianForest
+from agecli.config import Config
+from agecli.forest import categorical
+from agecli.forest.forests import CategoricalForest, GaussianForest, Top
 from agecli.forest.gaussian import Gaussians
+from agecli.forest.regression import Regression
 from agecli.forest.routing import draw_phi
 from agecli.pictures import PictureSpec
 from agecli.randomness import derive
@@ -32,9 +33,9 @@ class Standardise(nn.Module):
 
 
 class AgeModel(nn.Module):
-    """A CNN whose top units are the split nodes of a forest."""
+    """A CNN whose top units are the split nodes of a forest; or, to compare with, something else on the same units."""
 
-    def __init__(self, backbone: nn.Module, f: nn.Linear, forest: Forest, picture: PictureSpec) -> None:
+    def __init__(self, backbone: nn.Module, f: nn.Linear, forest: Top, picture: PictureSpec) -> None:
         super().__init__()
         self.picture = picture
         colours = (torch.tensor(values).view(3, 1, 1) * 255 for values in (picture.mean, picture.std))
@@ -74,7 +75,7 @@ def build_model(config: Config) -> AgeModel:
     with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay the caller's
         torch.manual_seed(derive(seed, "weights"))
         backbone = build_backbone(config.backbone.name, config.data.size, config.data.crop_share)
-        f = nn.Linear(backbone.features, config.forest.units)
+        f = nn.Linear(backbone.features, 1 if config.model == "regression" else config.forest.units)
         nn.init.normal_(f.weight, std=config.forest.units_std)
         nn.init.zeros_(f.bias)
     grid = AgeGrid(config.ages.low, config.ages.high)
@@ -83,31 +84,25 @@ def build_model(config: Config) -> AgeModel:
     return AgeModel(backbone.network, f, build_forest(config, phi, grid), backbone.picture)
 
 
-def build_forest(config: Config, phi: Tensor, grid: AgeGrid) -> Forest:
-    forest = _family(config, phi, grid)
-    if config.ages.readout != "paper":
-        forest.readout = config.ages.readout
-    return forest
-
-
-def _family(config: Config, phi: Tensor, grid: AgeGrid) -> Forest:
+def build_forest(config: Config, phi: Tensor, grid: AgeGrid) -> Top:
+    """What stands on the units, by the model's name. Leaves know nothing before their start."""
     forest = config.forest
-    if config.model == "dldlf":
+    top: Top
+    if config.model == "regression":
+        top = Regression(grid, forest.variance_floor)
+    elif config.model in ("dldlf", "dndf"):
         pi = categorical.uniform_start(forest.trees, forest.leaves, len(grid))
-        return CategoricalForest(phi, pi, grid, forest.alpha, forest.pseudo_count)
-    shape = (forest.trees, forest.leaves)
-    unknown = Gaussians(torch.zeros(shape), torch.ones(shape))
-    return GaussianForest(phi, unknown, grid, forest.variance_floor)
-
-
-def start_leaves(forest: Forest, ages: Tensor, config: ForestConfig, seed: int) -> None:
-    """Give Gaussian leaves their start from the training ages; categorical ones start uniform, as they are."""
-    if not isinstance(forest, GaussianForest):
-        return
-    if config.leaf_init == "kmeans":
-        leaves = gaussian.kmeans_start(ages, config.trees, config.leaves, config.variance_floor)
+        top = CategoricalForest(phi, pi, grid, forest.alpha, forest.pseudo_count)
     else:
-        source = torch.Generator().manual_seed(derive(seed, "leaves"))
-        leaves = gaussian.random_start(ages, config.trees, config.leaves, config.variance_floor, source)
-    forest.mean.copy_(leaves.mean)
-    forest.variance.copy_(leaves.variance)
+        shape = (forest.trees, forest.leaves)
+        unknown = Gaussians(torch.zeros(shape), torch.ones(shape))
+        kmeans, posterior = forest.leaf_init == "kmeans", config.model != "drf-nrf"
+        top = GaussianForest(phi, unknown, grid, forest.variance_floor, kmeans, posterior)
+    if config.ages.readout != "paper":
+        top.readout = config.ages.readout
+    return top
+
+
+def start_leaves(top: Top, ages: Tensor, seed: int) -> None:
+    """Give what stands on the units its start from the training ages."""
+    top.start(ages, torch.Generator().manual_seed(derive(seed, "leaves")))

@@ -13,9 +13,9 @@ import torch
 
 from agecli import config as configs
 from agecli import distributed
-from agecli.bundled import DEFAULT, named
-from agecli.checkpoint import fingerprint, load_checkpoint
-from agecli.config import OPTIONS, Config, check, replace
+from agecli.bundled import DEFAULT
+from agecli.checkpoint import fingerprint
+from agecli.config import OPTIONS, Config, check, implied, replace
 from agecli.data.manifest import Manifest
 from agecli.data.splits import Fold, leakage
 from agecli.devices import keep_memory, one_thread, pick_device
@@ -28,7 +28,7 @@ from agecli.interrupts import stop_flag
 from agecli.model import AgeModel
 from agecli.runs import Run, check_backbone, is_barely_begun, is_run, open_run, read_faces, start_run, write_report
 from agecli.splitting import plan
-from agecli.starting import first_model, take_over
+from agecli.starting import begun_with, first_model, take_over
 
 log = logging.getLogger("agecli")
 WARM = 0.1  # T at the end of a run above which a warning is due
@@ -63,6 +63,8 @@ def train(
     changes = {**read_file(config), **_named(options), **(settings or {})}
     if changes.get("init", DEFAULT) != DEFAULT:
         changes["init"] = str(Path(changes["init"]).resolve())  # a resumed run may be called from elsewhere
+    if Path(changes.get("backbone.weights", "")).is_file():
+        changes["backbone.weights"] = str(Path(changes["backbone.weights"]).resolve())
     target = pick_device(device)
     keep_memory()
     distributed.join(target)
@@ -136,7 +138,7 @@ def _open(
     resume: bool,
 ) -> tuple[Run, Manifest, list[Fold]]:
     """The run that is asked for: a new one, or the one that is there, with the faces and folds it was started with."""
-    config = replace(configs.preset(preset or "modern"), changes)
+    config = replace(configs.preset(preset or "modern"), {**implied(changes), **changes})
     folder = Path(out) if out else Path("runs") / f"{config.model}-{config.data.setup}"
     there = is_run(folder)
     distributed.wait()  # all ranks have looked before the first one writes
@@ -161,16 +163,15 @@ def _open(
                 hint="a resumed run keeps its faces: leave --list and --exclude out, or use another --out",
             )
         return run, *read_faces(run, Path(data) if data else None)
-    config = take_over(config, changes)
-    check(config)
+    config = check(take_over(config, {**implied(changes), **changes}))
     if folder.exists() and not is_barely_begun(folder):
         raise InputError(f"{folder} is not empty and holds no run", hint="name another folder with --out")
     source = Path(data or "aligned")
     if alignment := Alignment.read(source):
         config = replace(config, {f"alignment.{name}": value for name, value in vars(alignment).items()})
     manifest, parts = plan(source, config, chosen_by.get("list"), chosen_by.get("exclude"))
-    if config.init:
-        load_checkpoint(named(config.init, ".safetensors")).warn_of_frame(source)
+    if known := begun_with(config):
+        known.warn_of_frame(source)
     smallest = min(len(fold.train) for fold in parts)
     if config.training.batch_size > smallest:
         raise InputError(

@@ -36,7 +36,7 @@ def main() -> None:
     config = replace(Config(), SETTINGS)
     batch = Batch(torch.randint(0, 256, (16, 3, 224, 224), dtype=torch.uint8), torch.rand(16) * 80)
     model = build_model(config)
-    start_leaves(model.forest, torch.arange(90.0), config.forest, 0)
+    start_leaves(model.forest, torch.arange(90.0), 0)
     network = model.network.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
     learner = Learner(network, model.forest, make_optimiser([(network, 1.0)], config.training), config, CPU)
 
@@ -69,7 +69,7 @@ def main() -> None:
     y = torch.rand(800) * 80
     for name in ("drf", "dldlf"):
         other = build_model(replace(config, {"model": name}))
-        start_leaves(other.forest, y, config.forest, 0)
+        start_leaves(other.forest, y, 0)
         log_p = other.forest.route(torch.randn(800, config.forest.units))
         times = [seconds(lambda forest=other.forest, p=log_p: forest.update(p, y, 0.7, 20)) for _ in range(7)]  # type: ignore[misc]
         update = statistics.median(times)

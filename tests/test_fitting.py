@@ -12,10 +12,12 @@ from torch import Tensor, nn
 from agecli import ages
 from agecli.ages import AgeGrid
 from agecli.averaging import Average
-from agecli.config import Config, replace
+from agecli.config import Config, implied, replace
 from agecli.data.loading import Batch, Stream, feature_batches
 from agecli.errors import TrainingError
 from agecli.fitting import Learner, Step, fit
+from agecli.forest.forests import Forest
+from agecli.forest.regression import Regression
 from agecli.forest.routing import draw_phi
 from agecli.model import build_forest, start_leaves
 from agecli.optimisation import learning_rate, make_optimiser
@@ -54,7 +56,7 @@ def learner_for(config: Config, features: Tensor, y: Tensor) -> Learner:
     network = nn.Linear(features.shape[1], config.forest.units)
     phi = draw_phi(config.forest.trees, config.forest.splits, config.forest.units, torch.Generator().manual_seed(0))
     forest = build_forest(config, phi, AgeGrid())
-    start_leaves(forest, y, config.forest, 0)
+    start_leaves(forest, y, 0)
     return Learner(network, forest, make_optimiser([(network, 1.0)], config.training), config, CPU)
 
 
@@ -70,16 +72,49 @@ def mae(learner: Learner, features: Tensor, y: Tensor) -> float:
     return float(abs(ages.read(pmf.numpy(), learner.forest.readout, learner.forest.grid) - y.numpy()).mean())
 
 
-@pytest.mark.parametrize("name", ["drf", "dldlf"])
+@pytest.mark.parametrize("name", ["drf", "dldlf", "dndf", "drf-nrf"])
 @pytest.mark.parametrize("task", ["blobs", "circle"])
-def test_both_forests_fit_toy_tasks(name: str, task: str) -> None:
+def test_forests_fit_toy_tasks(name: str, task: str) -> None:
     features, y = blobs([5.0, 25.0, 45.0, 70.0], 1.0) if task == "blobs" else circle()
     cooled = {"forest.update_every": 20, "training.iterations": 2000, "training.lr": 0.1}  # T ends at 0
-    learner = learner_for(replace(Config(), {**BASE, **cooled, "model": name}), features, y)
+    learner = learner_for(replace(Config(), {**BASE, **cooled, **implied({"model": name}), "model": name}), features, y)
     assert mae(learner, features, y) > 8
     for _ in run(learner, features, y):
         pass
     assert mae(learner, features, y) < 2
+
+
+def test_regression_fits_a_line_and_knows_how_far_off_it_is() -> None:
+    features, y = blobs([5.0, 25.0, 45.0, 70.0], 3.0)
+    learner = learner_for(replace(Config(), {**BASE, "model": "regression"}), features, y)
+    for _ in run(learner, features, y):
+        pass
+    best = torch.linalg.lstsq(features, y[:, None]).solution
+    assert mae(learner, features, y) < 1.05 * float((features @ best - y[:, None]).abs().mean())
+    assert isinstance(learner.forest, Regression)
+    with torch.no_grad():
+        said = learner.forest.route(learner.network(features))
+    assert learner.forest.variance.item() == pytest.approx(float(((said - y) ** 2).mean()), rel=0.3)
+    entropies = {step.progress.entropy for step in run(learner, features, y, 450) if step.progress}
+    assert entropies == {0.0}
+
+
+def test_alternating_trees_learn_one_at_a_time_and_all_in_turn() -> None:
+    features, y = blobs([10.0, 50.0], 1.0)
+    learner = learner_for(replace(Config(), {**BASE, "forest.ensemble": "alternating"}), features, y)
+    assert isinstance(learner.forest, Forest)
+    trees = []
+    for step in run(learner, features, y, 40):
+        weight = learner.network.weight
+        assert isinstance(weight, Tensor)
+        assert weight.grad is not None
+        moved = set(weight.grad.abs().sum(1).nonzero().flatten().tolist())
+        learner.iteration = step.iteration - 1  # as it was when the step was made
+        assert learner.tree is not None
+        assert moved == set(learner.forest.phi[learner.tree].tolist())
+        trees.append(learner.tree)
+        learner.iteration = step.iteration
+    assert set(trees) == set(range(5))
 
 
 def test_a_step_is_yielded_for_each_iteration_and_progress_with_each_leaf_update() -> None:
@@ -94,12 +129,18 @@ def test_a_step_is_yielded_for_each_iteration_and_progress_with_each_leaf_update
     assert all(p.loss == pytest.approx(p.nll - p.T * p.entropy, abs=1e-4) for p in progress.values())
 
 
-@pytest.mark.parametrize("name", ["drf", "dldlf"])
+@pytest.mark.parametrize("name", ["drf", "dldlf", "regression"])
 @pytest.mark.parametrize("optimiser", ["adamw", "sgd"])
-@pytest.mark.parametrize(("stop", "average"), [(1, 0.0), (50, 0.0), (77, 0.0), (77, 0.9)])
-def test_a_stop_between_leaf_updates_changes_nothing(name: str, optimiser: str, stop: int, average: float) -> None:
+@pytest.mark.parametrize(
+    ("stop", "average", "ensemble"),
+    [(1, 0.0, "joint"), (50, 0.0, "joint"), (77, 0.0, "joint"), (77, 0.9, "joint"), (77, 0.0, "alternating")],
+)
+def test_a_stop_between_leaf_updates_changes_nothing(
+    name: str, optimiser: str, stop: int, average: float, ensemble: str
+) -> None:
     features, y = blobs([10.0, 50.0], 3.0)
     more = {"model": name, "training.iterations": 130, "training.optimiser": optimiser, "training.average": average}
+    more["forest.ensemble"] = ensemble
     config = replace(Config(), {**BASE, **more})
     straight = learner_for(config, features, y)
     for _ in run(straight, features, y):

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import agecli
+from agecli.bundled import named
 from agecli.checkpoint import load_checkpoint
 from agecli.config import Config, replace
 from agecli.errors import InputError
@@ -66,3 +67,27 @@ def test_it_forgets_nothing_and_a_file_of_settings_is_heard(toy: Path, trained: 
     assert float(went_on[0]["val_mae"]) == pytest.approx(before, abs=1e-3)
     assert all(float(row["val_mae"]) < before + 1 for row in went_on)
     assert float(anew[-1]["val_mae"]) > before + 1
+
+
+def test_a_trained_model_can_lend_its_backbone_alone(trained: Path) -> None:
+    asked = {"backbone.weights": str(trained), "forest.depth": 4}
+    config = take_over(replace(Config(), asked), asked)
+    assert (config.data.size, config.forest.trees, config.forest.split_temperature) == (64, 5, 1)
+    start, known = first_model(config)
+    assert not known
+    lent = load_checkpoint(trained).model.backbone.state_dict()
+    assert all(torch.equal(value, lent[name]) for name, value in start.backbone.state_dict().items())
+    with pytest.raises(InputError, match="not a resnet18"):
+        first_model(replace(config, {"backbone.name": "resnet18"}))
+
+
+def test_the_backbone_of_the_bundled_model_has_a_name() -> None:
+    asked = {"backbone.weights": "default", "model": "dldlf"}
+    config = take_over(replace(Config(), asked), asked)
+    bundled = load_checkpoint(named("default", ".safetensors"))
+    assert config.data.size == bundled.config.data.size
+    assert config.forest.cooling == Config().forest.cooling
+    start, known = first_model(config)
+    assert (known, start.forest.readout) == (False, "mode")
+    lent = bundled.model.backbone.state_dict()
+    assert all(torch.equal(value, lent[name]) for name, value in start.backbone.state_dict().items())

@@ -31,7 +31,9 @@ def train(
     data: Annotated[
         Path | None, typer.Option(help="Folder with a manifest.csv or a labels.csv.", show_default="aligned")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="drf or dldlf.", show_default="drf")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="drf, dldlf, dndf, drf-nrf or regression.", show_default="drf")
+    ] = None,
     setup: Annotated[str | None, typer.Option(help=SETUPS, show_default="random")] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/<model>-<setup>")] = None,
     preset: Annotated[
@@ -41,7 +43,10 @@ def train(
     backbone: Annotated[
         str | None, typer.Option(help="vgg16, resnet18, … or timm:NAME.", show_default="timm:tf_efficientnet_lite0")
     ] = None,
-    weights: Annotated[str | None, typer.Option(help="imagenet, none or a file.", show_default="imagenet")] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help="imagenet, none, a file, or default: the bundled model's.", show_default="imagenet"),
+    ] = None,
     init: Annotated[
         str | None, typer.Option(help="Go on from a trained model: default, or a checkpoint.", show_default="none")
     ] = None,
@@ -61,6 +66,9 @@ def train(
     leaf_init: Annotated[str | None, typer.Option(help="random or kmeans (drf).", show_default="random")] = None,
     split_temperature: Annotated[float | None, typer.Option(help="T_0.", show_default="1")] = None,
     leaf_temperature: Annotated[float | None, typer.Option(help="tau_0 (drf).", show_default="0.5")] = None,
+    ensemble: Annotated[
+        str | None, typer.Option(help="joint, or alternating: one tree learns at a time.", show_default="joint")
+    ] = None,
     select: Annotated[
         str | None, typer.Option(help="The checkpoint to test: val (the best) or last.", show_default="val")
     ] = None,

@@ -10,6 +10,7 @@ from agecli.ages import AgeGrid
 from agecli.forest import categorical, gaussian
 from agecli.forest.forests import CategoricalForest, Forest, GaussianForest
 from agecli.forest.gaussian import Gaussians
+from agecli.forest.regression import Regression
 from agecli.forest.routing import draw_phi
 
 GRID = AgeGrid(0, 80)
@@ -75,3 +76,69 @@ def test_the_output_of_a_dldlf_is_the_mean_of_its_trees_outputs() -> None:
     assert torch.allclose(forest.pmf(log_p), trees.mean(1))
     read = ages.read(forest.pmf(log_p).numpy(), forest.readout, GRID)
     assert read.tolist() == trees.mean(1).argmax(-1).tolist()
+
+
+def test_one_tree_of_a_forest_can_learn_alone() -> None:
+    for forest in forests():
+        for k in range(3):
+            E, R, H = forest.energy(forest.route(UNITS), Y, 0.7, k)
+            tree = one_tree(forest, k)
+            alone = tree.energy(tree.route(UNITS), Y, 0.7)
+            assert all(torch.allclose(one, two) for one, two in zip((E, R, H), alone, strict=True))
+
+
+def test_a_finished_forest_says_what_the_forest_says() -> None:
+    for forest in forests():
+        table = forest.finished()
+        assert torch.allclose(table(UNITS.float()), forest.pmf(forest.route(UNITS.float())).float(), atol=1e-6)
+
+
+def test_without_the_posterior_a_leaf_is_the_plain_weighted_mean_of_ages() -> None:
+    drf = forests()[0]
+    assert isinstance(drf, GaussianForest)
+    nrf = GaussianForest(drf.phi, Gaussians(drf.mean.clone(), drf.variance.clone()), GRID, 0.5, posterior=False)
+    log_p = nrf.route(UNITS)
+    nrf.update(log_p, Y, 1.0, 20)
+    weight = log_p.exp()
+    mean = (weight * Y[:, None, None]).sum(0) / weight.sum(0)
+    assert torch.allclose(nrf.mean, mean)
+    assert torch.allclose(
+        nrf.variance, ((weight * (Y[:, None, None] - mean) ** 2).sum(0) / weight.sum(0)).clamp_min(0.5)
+    )
+    drf.update(log_p, Y, 1.0, 20)
+    assert not torch.allclose(drf.mean, mean)
+
+
+def test_with_one_class_for_each_age_the_leaf_update_is_that_of_dndf() -> None:
+    """[eqn:update_leaf_cls], written out face by face."""
+    forest = forests()[1]
+    assert isinstance(forest, CategoricalForest)
+    forest.alpha, forest.pseudo_count = 0.0, 0.0
+    log_p, pi = forest.route(UNITS), forest.log_pi.exp()
+    rho = log_p.exp() * pi[:, :, Y.long()].permute(2, 0, 1)  # (B, K, L)
+    rho = rho / rho.sum(-1, keepdim=True)
+    expected = torch.zeros_like(pi)
+    for i, y in enumerate(Y.long().tolist()):
+        expected[:, :, y] += rho[i]
+    forest.update(log_p, Y, 1.0, 1)
+    assert torch.allclose(forest.log_pi.exp(), expected / expected.sum(-1, keepdim=True))
+
+
+def test_regression_is_the_squared_error_and_its_mean_is_what_it_says() -> None:
+    top = Regression(GRID, 0.5)
+    top.start(torch.arange(81.0), torch.Generator())
+    units = torch.tensor([[-1.2], [0.1], [1.0]]).requires_grad_()
+    y = torch.tensor([10.0, 42.0, 60.0])
+    said = top.route(units)
+    E, R, H = top.energy(said, y, T=0.7)
+    E.backward()
+    assert units.grad is not None
+    assert torch.allclose(units.grad[:, 0], 2 * (said - y).detach() / top.spread / 3)
+    assert R == E
+    assert H == 0
+    top.update(said.detach(), y, 1.0, 20)
+    assert top.variance.item() == pytest.approx(R.item() * top.spread.item() ** 2, rel=1e-5)
+    pmf = top.pmf(said.detach())
+    assert torch.allclose(pmf.sum(-1), torch.ones(3))
+    assert ages.mean(pmf.numpy(), GRID) == pytest.approx(said.detach().numpy(), abs=1e-3)
+    assert torch.allclose(top.finished()(units.detach()), pmf)
