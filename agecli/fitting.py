@@ -18,7 +18,7 @@ from agecli import ages, distributed
 from agecli.averaging import Average
 from agecli.config import Config
 from agecli.data.loading import Batch
-from agecli.devices import to_device
+from agecli.devices import draw_from, to_device
 from agecli.errors import TrainingError
 from agecli.forest.forests import Top
 from agecli.forest.schedules import leaf_temperature, split_temperature
@@ -95,7 +95,7 @@ class Learner:
     def learn_splits(self, batch: Batch) -> None:
         """One step of back-propagation, with the leaves fixed.  [eqn:gradient_forest]"""
         training = self.config.training
-        torch.manual_seed(derive(training.seed, "step", self.iteration, distributed.rank()))  # dropout after a resume
+        draw_from(derive(training.seed, "step", self.iteration, distributed.rank()), self.device)  # dropout, if resumed
         set_learning_rate(self.optimiser, learning_rate(self.iteration, training))
         inputs = to_device(batch.inputs, self.device)
         y = batch.ages.to(self.device, non_blocking=True)

@@ -45,7 +45,7 @@ class Augmentation:
         if draw.random() < self.wild:
             return wild(image, self.spec.size, draw)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
             changed: Pixels = self.change(torch.from_numpy(to_pixels(image))).numpy()
             return changed
 
