@@ -56,7 +56,7 @@ def split(
     names = columns(rows)
     if shape == "table":
         if folds > SHOWN_FOLDS:
-            log.info("%d folds; the first %d:", folds)
+            log.info("%d folds; the first %d:", folds, SHOWN_FOLDS)
         rows, names = for_people([row for row in rows if row["fold"] <= SHOWN_FOLDS])
     with destination(output, sys.stdout) as stream:
         write_rows(rows, names, shape, stream)
