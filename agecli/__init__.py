@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from agecli.auditing import audit as audit
     from agecli.evaluation import evaluate as evaluate
     from agecli.exporting import export as export
+    from agecli.inspection import inspect as inspect
     from agecli.prediction import predict as predict
     from agecli.preprocessing import preprocess as preprocess
     from agecli.splitting import split as split
+    from agecli.studies.running import study as study
     from agecli.training import train as train
 
 # Two OpenMP threads that spin while they wait are up to ten times slower than one on a busy machine. Read by the
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "audit", "evaluate", "export", "predict", "preprocess", "split", "train"]
+__all__ = ["__version__", "audit", "evaluate", "export", "inspect", "predict", "preprocess", "split", "study", "train"]
 
 _VERBS = {
     "preprocess": "preprocessing",
@@ -33,6 +35,8 @@ _VERBS = {
     "evaluate": "evaluation",
     "predict": "prediction",
     "export": "exporting",
+    "study": "studies.running",
+    "inspect": "inspection",
 }
 
 

@@ -44,6 +44,7 @@ class ForestConfig:
     cooling: float = 0.9  # eta
     update_every: int = 50  # n_B, mini-batches between two leaf updates
     update_rounds: int = 20  # of variational bounding in a leaf update
+    assignment: int = 0  # which of the random phi, for the same seed
     ensemble: Literal["joint", "alternating"] = "joint"  # all trees learn from a mini-batch, or one of them (DNDF)
 
     @property
@@ -273,6 +274,7 @@ def check(config: Config) -> Config:
     not_negative = {
         "ages.low": config.ages.low,
         "forest.alpha": forest.alpha,
+        "forest.assignment": forest.assignment,
         "forest.split_temperature": forest.split_temperature,
         "forest.units_std": forest.units_std,
         "data.size": data.size,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from agecli.groups import breakdown, write_pooled, write_results
 from agecli.inference import distributions, source_of
 from agecli.inputs import Inputs, PixelInputs, frozen_inputs
 from agecli.metrics import Metrics, Predictions, measure, pick, pool, predictions, read_predictions, tidy
-from agecli.runs import Run, is_run, open_run, read_faces, write_report
+from agecli.runs import Run, finished_folds, open_run, owner_of, read_faces, write_report
 
 log = logging.getLogger("agecli")
 Progress = Callable[[int, int], None]
@@ -160,17 +159,17 @@ def _jobs(task: Task, run: Run | None, folder: Path, own: bool) -> Iterator[Job]
     if run is not None and own:
         manifest, folds = read_faces(run, folder)  # an error if the faces have changed
         parts = {fold.number: fold for fold in folds}
-        for n in _finished(run):
+        for n in finished_folds(run):
             yield Job(f"fold-{n}", run.checkpoint(n), manifest, parts[n], run.fold(n))
         return
-    owner, number = (run, 0) if run else _owner(task.model)
+    owner, number = (run, 0) if run else owner_of(task.model)
     if owner is not None and folder.resolve() == owner.data.resolve():
         manifest, _ = read_faces(owner, folder)  # of a folder, a run knows the faces that it was given
     else:
         excluded = read_names(Path(task.exclude)) if task.exclude else ()
         manifest = read_manifest(folder, AgeGrid(config.ages.low, config.ages.high), exclude=excluded)
     trained = _trained(owner, manifest)
-    models = [(f"fold-{n}", run.checkpoint(n), n) for n in _finished(run)] if run else [("", task.model, number)]
+    models = [(f"fold-{n}", run.checkpoint(n), n) for n in finished_folds(run)] if run else [("", task.model, number)]
     tests = (
         [(f"{task.setup}-{fold.number}", fold.test) for fold in _folds(manifest, config, task.setup)]
         if task.setup
@@ -180,13 +179,6 @@ def _jobs(task: Task, run: Run | None, folder: Path, own: bool) -> Iterator[Job]
         seen = trained.get(fold_number, ((), ()))
         for part, test in tests or [("", tuple(range(len(manifest.samples))))]:
             yield Job("/".join(filter(None, (name, part))), checkpoint, manifest, Fold(1, *seen, test))
-
-
-def _owner(checkpoint: Path) -> tuple[Run | None, int]:
-    """The run that a checkpoint lies in, and the number of its fold."""
-    found = re.fullmatch(r"fold-(\d+)", checkpoint.resolve().parent.name)
-    folder = checkpoint.resolve().parent.parent
-    return (open_run(folder), int(found[1])) if found and is_run(folder) else (None, 0)
 
 
 def _trained(run: Run | None, manifest: Manifest) -> dict[int, tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -205,15 +197,6 @@ def _trained(run: Run | None, manifest: Manifest) -> dict[int, tuple[tuple[int, 
 def _folds(manifest: Manifest, config: Config, setup: str) -> list[Fold]:
     data = configs.replace(config, {"data.setup": setup}).data
     return make_folds(manifest.samples, dataclasses.replace(data, val_share=0.0), config.training.seed)
-
-
-def _finished(run: Run) -> list[int]:
-    finished = run.folds_there()
-    if not finished:
-        raise MissingError(
-            f"no fold of {run.folder} is finished", hint=f"go on with: agecli train --resume --out {run.folder}"
-        )
-    return finished
 
 
 def _inputs(

@@ -13,7 +13,6 @@ from agecli.bundled import named
 from agecli.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from agecli.errors import AgecliError, InputError
 from agecli.files import write_whole
-from agecli.model import AgeModel
 from agecli.pictures import Pixels
 from agecli.predictors import METADATA, OnnxPredictor
 from agecli.randomness import generator
@@ -48,7 +47,7 @@ def export(checkpoint: str | Path, *, out: str | Path) -> float:
 
 
 def _graph(loaded: Checkpoint, path: Path, faces: Pixels) -> float:
-    model: AgeModel = loaded.model.eval()
+    model = loaded.model.eval()
     graph = nn.Sequential(model.network, model.forest.finished()).eval()
     with write_whole(path) as part:
         with warnings.catch_warnings():

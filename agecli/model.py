@@ -79,7 +79,7 @@ def build_model(config: Config) -> AgeModel:
         nn.init.normal_(f.weight, std=config.forest.units_std)
         nn.init.zeros_(f.bias)
     grid = AgeGrid(config.ages.low, config.ages.high)
-    phi_source = torch.Generator().manual_seed(derive(seed, "phi"))
+    phi_source = torch.Generator().manual_seed(derive(seed, "phi", config.forest.assignment))
     phi = draw_phi(config.forest.trees, config.forest.splits, config.forest.units, phi_source)
     return AgeModel(backbone.network, f, build_forest(config, phi, grid), backbone.picture)
 

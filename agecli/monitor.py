@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,8 +13,10 @@ from agecli.data.splits import Fold, leakage
 from agecli.fitting import Step
 from agecli.folds import Listener
 from agecli.runs import Run
+from agecli.studies.cells import Cell
 
 log = logging.getLogger("agecli")
+CELLS = "cells"
 
 
 class TrainingBars(Bars, Listener):
@@ -52,3 +55,17 @@ class TrainingBars(Bars, Listener):
             100 * metrics["cs5"],
             metrics["images"],
         )
+
+
+class StudyBars(TrainingBars):
+    """A study as it goes on: its cells, and the run of the one at hand."""
+
+    started = 0.0
+    before = 0  # cells that were finished when it began
+
+    def told(self, cell: Cell, done: int, total: int, seconds: float) -> None:
+        if not self.started:  # the first one that is told of was begun when the study was
+            self.started, self.before = time.monotonic() - seconds, done - 1
+        left = (time.monotonic() - self.started) / (done - self.before) * (total - done)
+        log.info("%d of %d: %s, %.0f s; about %.0f min left", done, total, cell.label, seconds, left / 60)
+        self.show(CELLS, done, total, f"about {left / 60:.0f} min left")

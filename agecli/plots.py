@@ -1,4 +1,4 @@
-"""Figures of an evaluation: what was said of faces in, SVG out."""
+"""Figures of an evaluation: what was said of faces in, SVG, PNG or PDF out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import io
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ParamSpec
+from typing import Any, Generic, ParamSpec
 
 import numpy as np
 from matplotlib import style
@@ -47,22 +47,37 @@ STYLE = {
     "savefig.dpi": 200,  # of the parts that are pixels
     "svg.hashsalt": "agecli",  # names inside the file follow from its content: the same figure is the same bytes
     "text.parse_math": False,  # a name may hold a $
+    "pdf.fonttype": 42,  # TrueType, which printers of papers ask for
+}
+PRINT = 300  # dots per inch of a PNG
+METADATA: dict[str, dict[str, None]] = {  # without dates and versions: the same figure is the same bytes
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 
 
-def drawn(draw: Callable[P, Figure]) -> Callable[P, bytes]:
-    """Makes a function that draws a figure one that returns it as SVG, in our style whatever matplotlibrc says."""
+class drawn(Generic[P]):
+    """A decorator of functions that draw a figure: they return it as SVG, or as a file of another kind.
 
-    @functools.wraps(draw)
-    def svg(*args: P.args, **kwargs: P.kwargs) -> bytes:
+    It looks the same whatever matplotlibrc says.
+    """
+
+    def __init__(self, draw: Callable[P, Figure]) -> None:
+        self.draw = draw
+        functools.update_wrapper(self, draw)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> bytes:
+        return self.file("svg", *args, **kwargs)
+
+    def file(self, kind: str, /, *args: P.args, **kwargs: P.kwargs) -> bytes:
+        """The content of a file of that kind: svg, png or pdf."""
         stream = io.BytesIO()
         with style.context(["default", STYLE]), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph")  # a name in a script that the font lacks
-            figure = draw(*args, **kwargs)
-            figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+            figure = self.draw(*args, **kwargs)
+            figure.savefig(stream, format=kind, metadata=METADATA[kind], dpi=PRINT if kind == "png" else None)
         return stream.getvalue()
-
-    return svg
 
 
 @drawn
@@ -73,7 +88,7 @@ def cs_curve(models: Models) -> Figure:
         axes.plot(list(CS_YEARS), [100 * within(said, years).mean() for years in CS_YEARS], clip_on=False, **look)
     axes.set(xlabel="error in years, at most", ylabel="share of faces, %", xlim=(0, CS_YEARS[-1]), ylim=(0, 100))
     axes.set_xticks(list(CS_YEARS))
-    _legend(figure, models)
+    legend(figure, models)
     return figure
 
 
@@ -88,7 +103,7 @@ def error_by_age(models: Mapping[str, Rows]) -> Figure:
     above.set_ylim(bottom=0)
     below.axhline(0, color=SOFT, linewidth=1)
     below.set(ylabel="bias, years")
-    _legend(figure, models)
+    legend(figure, models)
     return figure
 
 
@@ -100,7 +115,7 @@ def coverage_by_age(models: Mapping[str, Rows]) -> Figure:
     _by_decade(axes, models, "coverage", scale=100)
     axes.set(ylabel="true age inside, %")
     axes.set_ylim(max(0, min(axes.get_ylim()[0], 60)), 102)
-    _legend(figure, models, **{f"promised {PROMISED}": Line2D([], [], color=SOFT, linestyle="--")})
+    legend(figure, models, **{f"promised {PROMISED}": Line2D([], [], color=SOFT, linestyle="--")})
     return figure
 
 
@@ -121,11 +136,11 @@ def predicted_against_true(models: Models) -> Figure:
         axes.set(xlim=(0, end), ylim=(0, end), aspect="equal", xlabel="true age", ylabel="predicted age")
         axes.label_outer()
         if len(models) > 1:
-            axes.set_title(_label(name), fontsize=10)
+            axes.set_title(label(name), fontsize=10)
     for axes in panels:  # the rest of the last row
         axes.set_axis_off()
     lines = {"exact": SOFT, "mean prediction": COLOURS[1]}
-    _legend(figure, {}, **{name: Line2D([], [], color=colour) for name, colour in lines.items()})
+    legend(figure, {}, **{name: Line2D([], [], color=colour) for name, colour in lines.items()})
     return figure
 
 
@@ -144,7 +159,7 @@ def reliability(models: Models) -> Figure:
     axes.set(xlabel="nominal coverage, %", ylabel="actual coverage, %", xlim=(0, 100), ylim=(0, 100))
     star = Line2D([], [], marker="*", markersize=11, color="white", markeredgecolor="black", linestyle="")
     ideal = Line2D([], [], color=SOFT, linewidth=1)
-    _legend(figure, models, **{"ideal": ideal, f"reported {PROMISED} interval": star})
+    legend(figure, models, **{"ideal": ideal, f"reported {PROMISED} interval": star})
     return figure
 
 
@@ -160,7 +175,7 @@ def risk_coverage(models: Models) -> Figure:
         axes.plot(shares, upto[kept - 1], markevery=(5, 10), clip_on=False, **look)
     axes.set(xlabel="share of faces kept, most certain first, %", ylabel="mean |error|, years", xlim=(0, 100))
     axes.set_ylim(bottom=0)
-    _legend(figure, models)
+    legend(figure, models)
     return figure
 
 
@@ -182,11 +197,11 @@ def group_errors(models: Mapping[str, Rows], kinds: Sequence[str] = ("sex", "rac
         shown = [row for row in rows if (row["by"], row["group"]) in places]
         _dots(axes, [places[row["by"], row["group"]] + shift for row in shown], shown, "mae", look, sideways=True)
         axes.axvline(rows[0]["mae"], color=look["color"], linestyle=":", linewidth=1)
-    names = ["all faces" if by == "all" else _label(name, 24) for by, name in order]
+    names = ["all faces" if by == "all" else label(name, 24) for by, name in order]
     axes.set_yticks([*places.values()], [f"{n}  ({faces[key]:,})" for n, key in zip(names, order, strict=True)])
     axes.grid(visible=False, axis="y")
     axes.set(xlabel="mean |error|, years", ylim=(last + 0.6, -0.6))
-    _legend(figure, models)
+    legend(figure, models)
     return figure
 
 
@@ -254,15 +269,15 @@ def _mean_by_age(said: Predictions, step: int = 5, least: int = 10) -> tuple[lis
     return [step * (p + 0.5) for p in known], [float(said.predicted[places == p].mean()) for p in known]
 
 
-def _label(name: str, most: int = 40) -> str:
+def label(name: str, most: int = 40) -> str:
     """A name as a figure can show it: some characters would make the SVG invalid, and long names don't fit."""
     name = "".join(letter if letter.isprintable() else "?" for letter in name)
     return name if len(name) <= most else f"{name[: most // 2 - 1]}…{name[-most // 2 :]}"
 
 
-def _legend(figure: Figure, models: Mapping[str, Any], **others: Line2D) -> None:
+def legend(figure: Figure, models: Mapping[str, Any], **others: Line2D) -> None:
     """Above the figure, which grows by it, so that it hides nothing. A single model needs no name."""
-    lines = {_label(name): Line2D([], [], **_look(number)) for number, name in enumerate(models)}
+    lines = {label(name): Line2D([], [], **_look(number)) for number, name in enumerate(models)}
     entries = (lines if len(models) > 1 else {}) | others
     if not entries:
         return

@@ -63,6 +63,9 @@ HEADINGS: dict[str, tuple[str, str]] = {  # how people want to read a column: it
     "bias": ("bias", "{:+.2f}"),
     "coverage": ("in 90 % interval", "{:.1%}"),
     "width": ("its width", "{:.1f}"),
+    "label": ("", "{}"),
+    "paper_mae": ("paper's MAE", "{:.2f}"),
+    "paper_cs5": ("its CS@5", "{:.1%}"),
     "leakage": ("seen in training", "{:.0%}"),
 }
 

@@ -24,7 +24,7 @@ from agecli.data.splits import Fold
 from agecli.errors import InputError, MissingError
 from agecli.files import read_csv, write_csv, write_text
 from agecli.groups import write_pooled
-from agecli.metrics import METRIC_COLUMNS, measure, pool, read_predictions, tidy
+from agecli.metrics import METRIC_COLUMNS, Predictions, measure, pool, read_predictions, tidy
 from agecli.splitting import write_splits
 
 log = logging.getLogger("agecli")
@@ -115,6 +115,34 @@ def read_faces(run: Run, folder: Path | None = None) -> tuple[Manifest, list[Fol
         Fold(number, *(tuple(part[name]) for name in ("train", "val", "test")))
         for number, part in sorted(parts.items())
     ]
+
+
+def owner_of(checkpoint: Path) -> tuple[Run | None, int]:
+    """The run that a checkpoint lies in, and the number of its fold."""
+    place = checkpoint.resolve().parent
+    found = re.fullmatch(r"fold-(\d+)", place.name)
+    return (open_run(place.parent), int(found[1])) if found and is_run(place.parent) else (None, 0)
+
+
+def finished_folds(run: Run) -> list[int]:
+    if finished := run.folds_there():
+        return finished
+    raise MissingError(
+        f"no fold of {run.folder} is finished", hint=f"go on with: agecli train --resume --out {run.folder}"
+    )
+
+
+def read_results(run: Run) -> Predictions:
+    """What its finished folds said of their test faces, all together."""
+    parts = []
+    for number in finished_folds(run):
+        if (part := read_predictions(run.fold(number))) is None:
+            raise MissingError(
+                f"{run.fold(number)} has no whole predictions.csv and distributions.npz",
+                hint=f"have the network asked again: agecli evaluate {run.folder}",
+            )
+        parts.append(part)
+    return pool(parts)
 
 
 def write_report(run: Run, leakages: dict[int, float | None]) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ def take_over(config: Config, asked: Mapping[str, Any]) -> Config:
     new = replace(config, {**_settings(known, ("model", "ages.", "forest.", *EYES)), **asked})
     if _same_forest(new, known):
         return replace(new, {**COOL, **asked})
-    return replace(config, {**_settings(known, ("model", "ages.", *EYES)), **asked})
+    return replace(config, {**_settings(known, ("model", "ages.low", "ages.high", *EYES)), **asked})
 
 
 def begun_with(config: Config) -> Checkpoint | None:

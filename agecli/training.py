@@ -60,7 +60,7 @@ def train(
     **options: Any,
 ) -> Report:
     """Train a model for every fold of a setup. `options` are the short names: model, setup, backbone, lr, …"""
-    changes = {**read_file(config), **_named(options), **(settings or {})}
+    changes = {**read_file(config), **named_settings(options), **(settings or {})}
     if changes.get("init", DEFAULT) != DEFAULT:
         changes["init"] = str(Path(changes["init"]).resolve())  # a resumed run may be called from elsewhere
     if Path(changes.get("backbone.weights", "")).is_file():
@@ -122,7 +122,8 @@ def read_file(file: str | Path | None) -> dict[str, Any]:
     return configs.read_toml(path.read_text(encoding="utf-8"), str(path))
 
 
-def _named(options: Mapping[str, Any]) -> dict[str, Any]:
+def named_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings behind short names."""
     for name in options:
         if name not in OPTIONS:
             raise InputError(f"train() has no option `{name}`", hint=f"there are: {', '.join(OPTIONS)}")

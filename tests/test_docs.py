@@ -54,9 +54,14 @@ def test_each_label_in_the_code_stands_in_the_table() -> None:
 
 def test_each_command_and_file_in_the_readme_is_there() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    commands = set(re.findall(r"\bagecli (train|evaluate|predict|info|toy|preprocess|audit|split|export)\b", readme))
+    commands = set(
+        re.findall(
+            r"\bagecli (train|evaluate|predict|info|toy|preprocess|audit|split|export|study|inspect|plot)\b", readme
+        )
+    )
     assert commands <= {
-        command.name or command.callback.__name__ for command in app.registered_commands if command.callback
+        *(command.name or command.callback.__name__ for command in app.registered_commands if command.callback),
+        *(group.name for group in app.registered_groups),
     }
     for link in re.findall(r"\]\(((?!http)[^)#]+)\)", readme):
         assert (ROOT / link).exists(), link

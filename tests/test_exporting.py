@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import agecli
-from agecli import exporting
 from agecli.checkpoint import load_checkpoint
 from agecli.errors import AgecliError, InputError, MissingError
+from agecli.model import AgeModel
 from agecli.predictors import OnnxPredictor, TorchPredictor, load_predictor
 from tests.conftest import Cli
 from tests.test_training import TINY
@@ -64,9 +64,7 @@ def test_predict_gives_the_same_records_and_imports_no_torch(models: tuple[Path,
 def test_a_graph_that_says_something_else_is_not_written(
     models: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        exporting.AgeModel, "forward", lambda self, pixels: torch.roll(self.ages(self.network(pixels)), 1, 1)
-    )
+    monkeypatch.setattr(AgeModel, "forward", lambda self, pixels: torch.roll(self.ages(self.network(pixels)), 1, 1))
     with pytest.raises(AgecliError, match="other ages as ONNX"):
         agecli.export(models[0], out=tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []

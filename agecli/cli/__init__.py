@@ -18,9 +18,12 @@ from agecli.cli.audit import audit
 from agecli.cli.evaluate import evaluate
 from agecli.cli.export import export
 from agecli.cli.info import info
+from agecli.cli.inspect import inspect
+from agecli.cli.plot import plot
 from agecli.cli.predict import predict
 from agecli.cli.preprocess import preprocess
 from agecli.cli.split import split
+from agecli.cli.study import study
 from agecli.cli.toy import toy
 from agecli.cli.train import train
 from agecli.errors import AgecliError, Interrupted
@@ -79,8 +82,9 @@ def options(
     """The age of a face, by Deep Differentiable Random Forests."""
 
 
-for command in (preprocess, train, evaluate, split, audit, predict, export, info, toy):
+for command in (preprocess, train, evaluate, split, audit, predict, export, study, inspect, info, toy):
     app.command()(command)
+app.add_typer(plot, name="plot")
 
 
 def main() -> None:

@@ -1,0 +1,122 @@
+"""`agecli study`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agecli.cli.options import (
+    SETUPS,
+    Device,
+    Exclude,
+    Form,
+    List,
+    Output,
+    Quiet,
+    Settings,
+    Verbose,
+    Workers,
+    assignment,
+    form_of,
+    listen,
+)
+
+
+def study(
+    name: Annotated[str, typer.Argument(help="ablation, trees, depth, alpha, phi, entropy or benchmark.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with a manifest.csv or a labels.csv.", show_default="aligned")
+    ] = None,
+    setup: Annotated[str | None, typer.Option(help=SETUPS, show_default="random")] = None,
+    out: Annotated[Path | None, typer.Option(help="The study's folder.", show_default="studies/<name>")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="modern, or paper for the paper's settings.", show_default="modern")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings over the preset.")] = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="vgg16, resnet18, … or timm:NAME.", show_default="timm:tf_efficientnet_lite0")
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help="imagenet, none, a file, or default: the bundled model's.", show_default="imagenet"),
+    ] = None,
+    freeze: Annotated[
+        bool | None,
+        typer.Option("--freeze", help="Keep the backbone as it is: its features are computed once, and cached."),
+    ] = None,
+    iterations: Annotated[int | None, typer.Option(help="Mini-batches to learn from.", show_default="3000")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Faces in a mini-batch.", show_default="32")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.", show_default="0.001")] = None,
+    select: Annotated[
+        str | None, typer.Option(help="The checkpoint to test: val (the best) or last.", show_default="val")
+    ] = None,
+    folds: Annotated[str | None, typer.Option(help="Only these, as in 1-3,5.", show_default="all")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of all random numbers.", show_default="0")] = None,
+    list_: List = None,
+    exclude: Exclude = None,
+    set_: Settings = None,
+    device: Device = "auto",
+    workers: Workers = None,
+    jobs: Annotated[int, typer.Option(help="Cells that are trained side by side.")] = 1,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the checkpoints of all folds, not only of the first.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the study in --out: finished cells are not repeated.")
+    ] = False,
+    form: Form = None,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run one of the paper's experiments: its runs, its table beside the paper's numbers, its figure.
+
+    Writes study.csv, the figure (PNG and SVG) and a run folder for each cell, and prints the table.
+    """
+    from agecli.config import OPTIONS
+
+    chosen = {name: value for name, value in locals().items() if name in OPTIONS}
+    settings = dict(assignment(text) for text in set_ or [])
+    listen(quiet, verbose)
+    from agecli.monitor import StudyBars
+    from agecli.plotting import write_figure
+    from agecli.report import destination, with_ranges, write_rows
+    from agecli.studies.pictures import draw
+    from agecli.studies.running import study as run
+    from agecli.studies.tables import COLUMNS, ENTROPY_COLUMNS, SHOWN
+
+    with StudyBars(quiet) as bars:
+        outcome = run(
+            name,
+            data,
+            out=out,
+            preset=preset,
+            config=config,
+            settings=settings,
+            folds=folds,
+            list=list_,
+            exclude=exclude,
+            device=device,
+            workers=workers,
+            jobs=jobs,
+            keep=keep,
+            resume=resume,
+            listener=bars,
+            told=bars.told,
+            **chosen,
+        )
+    for kind in ("png", "svg"):
+        write_figure(outcome.folder / f"{name}.{kind}", draw(outcome.study, outcome.rows, outcome.setup, kind))
+    logging.getLogger("agecli").info("wrote %s", outcome.folder / "study.csv")
+    shape = form_of(form, output)
+    columns = ENTROPY_COLUMNS if name == "entropy" else SHOWN if shape == "table" else COLUMNS
+    rows = [with_ranges(row) for row in outcome.rows] if shape == "table" else outcome.rows
+    with destination(output, sys.stdout) as stream:
+        write_rows(rows, columns, shape, stream)
+    if outcome.failed:
+        typer.echo(f"{len(outcome.failed)} cell(s) failed: {', '.join(outcome.failed)}", err=True)
+        raise typer.Exit(1)

@@ -1,0 +1,153 @@
+"""The cells of each study: what is trained, and what the paper prints for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agecli.errors import InputError
+from agecli.studies.paper import ABLATION, BENCHMARKS, OURS
+
+FAMILIES = {"drf": "DRF", "dldlf": "DLDLF"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One ordinary run of a study."""
+
+    name: str  # of its folder, and of its row
+    label: str  # as the paper would write it
+    settings: Mapping[str, Any]
+    group: str = ""  # the line of the figure that it is a point of
+    x: float | None = None  # the value that the study varies
+    paper_mae: float | None = None
+    paper_cs5: float | None = None
+
+
+@dataclass(frozen=True)
+class Study:
+    name: str
+    about: str  # one line for people
+    cells: tuple[Cell, ...]
+    reference: str  # the cell that the others are compared with, face by face
+    varies: str = ""  # what x is
+
+    @property
+    def settings(self) -> set[str]:
+        """Those that it varies, and that therefore can't be asked for."""
+        return {name for cell in self.cells for name in cell.settings}
+
+
+def annealing(T: float, tau: float, start: str) -> dict[str, Any]:
+    return {"forest.split_temperature": T, "forest.leaf_temperature": tau, "forest.leaf_init": start}
+
+
+def ablation(setup: str) -> Study:
+    runs: dict[str, dict[str, Any]] = {
+        "dndf": {"model": "dndf", "forest.alpha": 0.0, **annealing(0, 1, "random")},
+        "regression": {"model": "regression", **annealing(0, 1, "random")},
+        "drf-nrf": {"model": "drf-nrf", **annealing(0, 1, "kmeans")},
+        "dldlf-T0": {"model": "dldlf", **annealing(0, 1, "random")},
+        "dldlf": {"model": "dldlf", **annealing(1, 1, "random")},
+        "drf-T0-tau1-kmeans": {"model": "drf", **annealing(0, 1, "kmeans")},
+        "drf-T0-tau1": {"model": "drf", **annealing(0, 1, "random")},
+        "drf-tau1-kmeans": {"model": "drf", **annealing(1, 1, "kmeans")},
+        "drf-T0": {"model": "drf", **annealing(0, 0.5, "random")},
+        "drf": {"model": "drf", **annealing(1, 0.5, "random")},
+    }
+    cells = tuple(
+        Cell(name, ABLATION[name].method, settings, "", None, ABLATION[name].mae, ABLATION[name].cs5)
+        for name, settings in runs.items()
+    )
+    return Study("ablation", "what each part of the method gives (the paper: MORPH, Setup I)", cells, "drf")
+
+
+def trees(setup: str) -> Study:
+    cells = tuple(
+        Cell(
+            f"{model}-{ensemble}-{K}",
+            f"{title}, {ensemble}, {K} trees" if K > 1 else f"{title}, {ensemble}, 1 tree",
+            {"model": model, "forest.ensemble": ensemble, "forest.trees": K},
+            f"{title}, {ensemble}",
+            K,
+        )
+        for model, title in FAMILIES.items()
+        for ensemble in ("joint", "alternating")
+        for K in (1, 2, 3, 5, 10, 15, 20)
+    )
+    return Study(
+        "trees", "the number of trees, learned jointly or one at a time", cells, "drf-joint-5", "number of trees"
+    )
+
+
+def depth(setup: str) -> Study:
+    def settings(model: str, h: int) -> dict[str, Any]:
+        return {"model": model, "forest.depth": h, "forest.units": max(128, 2 ** (h - 1) - 1)}  # M >= N
+
+    cells = tuple(
+        Cell(f"{model}-{h}", f"{title}, depth {h}", settings(model, h), title, h)
+        for model, title in FAMILIES.items()
+        for h in range(2, 11)
+    )
+    return Study("depth", "the depth of the trees", cells, "drf-6", "tree depth")
+
+
+def alpha(setup: str) -> Study:
+    cells = tuple(
+        Cell(f"dldlf-{a:g}", f"DLDLF, α = {a:g}", {"model": "dldlf", "forest.alpha": a}, "DLDLF", a)
+        for a in (0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
+    )
+    return Study("alpha", "the std of label distributions (DLDLF)", cells, "dldlf-2", "α, years")
+
+
+def phi(setup: str) -> Study:
+    cells = tuple(
+        Cell(f"phi-{n}", f"DRF, assignment {n}", {"model": "drf", "forest.assignment": n}, "DRF", n)
+        for n in range(1, 21)
+    )
+    return Study("phi", "the random assignment of units to split nodes", cells, "phi-1", "assignment")
+
+
+def entropy(setup: str) -> Study:
+    cells = tuple(
+        Cell(
+            f"{model}-{name}",
+            f"{title} ({words})",
+            {"model": model, "forest.split_temperature": T},
+            title,
+        )
+        for model, title in FAMILIES.items()
+        for name, words, T in (("annealed", "full model", 1.0), ("T0", "T=0", 0.0))
+    )
+    return Study(
+        "entropy", "how soft the routing is while it is learned, with and without annealing", cells, "drf-annealed"
+    )
+
+
+def benchmark(setup: str) -> Study:
+    printed = {OURS[row.method]: row for row in BENCHMARKS.get(setup, ("", ()))[1] if row.method in OURS}
+    cells = tuple(
+        Cell(
+            model,
+            FAMILIES[model],
+            {"model": model},
+            "",
+            None,
+            printed[model].mae if model in printed else None,
+            printed[model].cs5 if model in printed else None,
+        )
+        for model in ("dldlf", "drf")
+    )
+    return Study("benchmark", "DRF and DLDLF under a setup, beside the paper's table of it", cells, "drf")
+
+
+STUDIES: dict[str, Callable[[str], Study]] = {
+    function.__name__: function for function in (ablation, trees, depth, alpha, phi, entropy, benchmark)
+}
+
+
+def find_study(name: str, setup: str) -> Study:
+    if name not in STUDIES:
+        raise InputError(f"there is no study `{name}`", hint=f"there are: {', '.join(STUDIES)}")
+    return STUDIES[name](setup)
