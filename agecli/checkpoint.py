@@ -89,8 +89,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
     tensors, header = read_tensors(path, KIND)
     try:
         config = replace(Config(), header["config"])
-        model = build_model(config)
-        model = AgeModel(model.backbone, model.f, model.forest, PictureSpec.read(header["picture"]))
+        new = build_model(config)
+        model = AgeModel(new.backbone, new.f, new.forest, PictureSpec.read(header["picture"]), new.mirror)
         model.load_state_dict(tensors)
         calibration = Calibration.read(header.get("calibration"))
         return Checkpoint(model.eval(), config, calibration, header["notes"])

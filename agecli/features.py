@@ -90,7 +90,8 @@ def compute_features(
 ) -> Features:
     """The backbone's features of every sample, from the store or the network."""
     store = FeatureStore(cache_folder() / "features.sqlite")
-    what = hashlib.sha256(repr((VERSION, name, fingerprint(model), model.picture)).encode()).digest()
+    seen = (VERSION, name, fingerprint(model), model.picture, *(("mirrored",) if model.mirror else ()))
+    what = hashlib.sha256(repr(seen).encode()).digest()
     keys = [hashlib.sha256(what + content).digest() for content in _contents(folder, samples)]
     known = store.get(keys)
     waiting = [index for index, key in enumerate(keys) if key not in known]

@@ -32,12 +32,26 @@ class Standardise(nn.Module):
         return (x.float() - self.mean) / self.std
 
 
+class Mirrored(nn.Module):
+    """Twice the work for features that a mirror does not change: the mean of those of a face and of its mirror image."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        features: Tensor = (self.network(pixels) + self.network(pixels.flip(-1))) / 2
+        return features
+
+
 class AgeModel(nn.Module):
     """A CNN whose top units are the split nodes of a forest; or, to compare with, something else on the same units."""
 
-    def __init__(self, backbone: nn.Module, f: nn.Linear, forest: Top, picture: PictureSpec) -> None:
+    def __init__(
+        self, backbone: nn.Module, f: nn.Linear, forest: Top, picture: PictureSpec, mirror: bool = False
+    ) -> None:
         super().__init__()
-        self.picture = picture
+        self.picture, self.mirror = picture, mirror
         colours = (torch.tensor(values).view(3, 1, 1) * 255 for values in (picture.mean, picture.std))
         self.colours = Standardise(*colours)
         self.backbone = backbone
@@ -46,9 +60,9 @@ class AgeModel(nn.Module):
         self.forest = forest
 
     @property
-    def extractor(self) -> nn.Module:
+    def extractor(self) -> nn.Sequential:
         """(B, 3, H, W), 0 to 255 -> features (B, D): what a frozen backbone computes once."""
-        return nn.Sequential(self.colours, self.backbone)
+        return nn.Sequential(self.colours, Mirrored(self.backbone) if self.mirror else self.backbone)
 
     @property
     def head(self) -> nn.Module:
@@ -58,7 +72,7 @@ class AgeModel(nn.Module):
     @property
     def network(self) -> nn.Module:
         """(B, 3, H, W) -> (B, M)"""
-        return nn.Sequential(self.colours, self.backbone, self.scale, self.f)
+        return nn.Sequential(*self.extractor, self.scale, self.f)
 
     def ages(self, units: Tensor) -> Tensor:
         """The distribution of the age of each face.   (B, M) -> (B, A)"""
@@ -81,7 +95,7 @@ def build_model(config: Config) -> AgeModel:
     grid = AgeGrid(config.ages.low, config.ages.high)
     phi_source = torch.Generator().manual_seed(derive(seed, "phi", config.forest.assignment))
     phi = draw_phi(config.forest.trees, config.forest.splits, config.forest.units, phi_source)
-    return AgeModel(backbone.network, f, build_forest(config, phi, grid), backbone.picture)
+    return AgeModel(backbone.network, f, build_forest(config, phi, grid), backbone.picture, config.backbone.mirror)
 
 
 def build_forest(config: Config, phi: Tensor, grid: AgeGrid) -> Top:

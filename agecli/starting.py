@@ -15,7 +15,12 @@ from agecli.errors import InputError
 from agecli.model import AgeModel, build_model
 
 log = logging.getLogger("agecli")
-EYES = ("backbone.name", "data.size", "data.crop_share")  # what the features of a backbone depend on, but its weights
+EYES = (
+    "backbone.name",
+    "backbone.mirror",
+    "data.size",
+    "data.crop_share",
+)  # what the features of a backbone depend on, but its weights
 COOL = {"forest.split_temperature": 0.0, "forest.leaf_temperature": 1.0}  # annealing would melt what it learned
 SHAPE = ("model", "ages.low", "ages.high", "forest.trees", "forest.depth", "forest.units")  # of splits and leaves
 

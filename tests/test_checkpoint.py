@@ -104,3 +104,21 @@ def test_tensors_that_do_not_fit_their_config(saved: Path) -> None:
     save_file(tensors, saved, {"kind": KIND, "format": "1", "header": json.dumps(header)})
     with pytest.raises(InputError, match="does not fit"):
         load_checkpoint(saved)
+
+
+def test_a_mirrored_model_says_the_same_of_a_face_and_of_its_mirror_image(tmp_path: Path) -> None:
+    model, config = model_and_config("drf")
+    config = replace(config, {"backbone.mirror": True})
+    model = build_model(config).eval()
+    with torch.no_grad():
+        model.f.weight.normal_()
+    pixels = torch.randint(0, 256, (3, 3, 64, 64), dtype=torch.uint8)
+    with torch.inference_mode():
+        assert torch.allclose(model(pixels), model(pixels.flip(-1)), atol=1e-6)
+        plain = model.backbone(model.colours(pixels)), model.backbone(model.colours(pixels.flip(-1)))
+        assert torch.allclose(model.extractor(pixels), (plain[0] + plain[1]) / 2)
+        assert not torch.allclose(*plain)
+    save_checkpoint(tmp_path / "m.safetensors", model, config, {})
+    loaded = load_checkpoint(tmp_path / "m.safetensors").model
+    with torch.inference_mode():
+        assert torch.equal(loaded(pixels), model(pixels))
