@@ -28,12 +28,12 @@ SHOWN = ("all", "decade", "sex", "race")
 MARKS = "<!-- measured -->", "<!-- /measured -->"
 
 
-def photos(folder: Path, trained_on: bool) -> tuple[list[Sample], list[float]]:
-    """Those to measure on, and the ages of those that it was trained on."""
+def photos(folder: Path, trained_on: bool, wanted: Sequence[str]) -> tuple[list[Sample], list[float]]:
+    """Those of the wanted parts, and the ages of those that it was trained on."""
     everyone = read_manifest(folder, AgeGrid()).samples
     parts = [part_of(f"{folder.name}/{sample.path}") if trained_on else "test" for sample in everyone]
     others = [sample.age for sample, part in zip(everyone, parts, strict=True) if part == "train"]
-    return [sample for sample, part in zip(everyone, parts, strict=True) if part == "test"], others
+    return [sample for sample, part in zip(everyone, parts, strict=True) if part in wanted], others
 
 
 def said_of(folder: Path, samples: Sequence[Sample], median: float, model: Path, readout: str | None) -> Predictions:
@@ -73,8 +73,9 @@ def main() -> None:
     parser.add_argument("--models", type=Path, default=Path("models"))
     parser.add_argument("--readout")
     parser.add_argument("--list", type=Path, help="only write the names of the photos that were held out to this file")
+    parser.add_argument("--parts", nargs="+", default=["test"], help="test, and val: not learned from, but selected on")
     asked = parser.parse_args()
-    chosen = {folder: photos(folder, folder in asked.train) for folder in (*asked.train, *asked.test)}
+    chosen = {folder: photos(folder, folder in asked.train, asked.parts) for folder in (*asked.train, *asked.test)}
     if asked.list:
         write_text(asked.list, "".join(f"{sample.path}\n" for samples, _ in chosen.values() for sample in samples))
         return
