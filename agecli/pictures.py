@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import glob
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,7 +61,7 @@ def read_picture(path: Path) -> Image.Image:
     except UnreadableError:
         raise
     except FileNotFoundError:
-        raise UnreadableError("there is no such file") from None
+        raise UnreadableError(_why_not_there(path)) from None
     except IsADirectoryError:
         raise UnreadableError("it is a folder without pictures") from None
     except PermissionError:
@@ -74,6 +76,13 @@ def read_picture(path: Path) -> Image.Image:
         raise UnreadableError(f"it is damaged: {error}") from error
     except Exception as error:  # a damaged file can raise almost anything inside its decoder
         raise UnreadableError(f"it is damaged: {error}") from error
+
+
+def _why_not_there(path: Path) -> str:
+    name = str(path)
+    if re.match(r"https?:/", name):  # a path has one slash of the two left
+        return "it is an address, not a file: download it first"
+    return "no file matches this pattern" if glob.has_magic(name) else "there is no such file"
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:

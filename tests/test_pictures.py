@@ -47,3 +47,17 @@ def test_why_a_file_can_not_be_read(tmp_path: Path) -> None:
     for name, says in (("empty.jpg", "not a picture"), ("folder.jpg", "folder"), ("gone.jpg", "no such file")):
         with pytest.raises(UnreadableError, match=says):
             read_picture(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nothing_here.jpg", "there is no such file"),
+        ("nothing*.jpg", "no file matches this pattern"),
+        ("https://example.org/face.jpg", "it is an address, not a file: download it first"),
+    ],
+)
+def test_what_is_not_there_is_said_in_the_words_that_help(name: str, words: str) -> None:
+    with pytest.raises(UnreadableError) as caught:
+        read_picture(Path(name))
+    assert str(caught.value) == words
