@@ -115,8 +115,12 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
     if path.is_dir():
         raise InputError(f"{path} is a folder", hint=f"name a checkpoint in it: {path / 'fold-1' / 'best.safetensors'}")
     if not path.is_file():
+        removed = (path.parent / "metrics.csv").is_file()
         raise MissingError(
-            f"there is no checkpoint {path}", hint="`agecli train` makes one: runs/NAME/fold-1/best.safetensors"
+            f"there is no checkpoint {path}",
+            hint="its fold is finished, but a study keeps the first fold's only: run it with --keep"
+            if removed
+            else "`agecli train` makes one: runs/NAME/fold-1/best.safetensors",
         )
     try:
         with safe_open(path, framework="pt") as file:

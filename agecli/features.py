@@ -104,7 +104,7 @@ def compute_features(
         broken.update(batch.broken)
         if batch.indices:
             with torch.inference_mode():
-                values = extractor(to_device(batch.inputs, device)).float().cpu()
+                values = extractor(to_device(_filled(batch.inputs), device))[: len(batch.indices)].float().cpu()
             rows = [(keys[waiting[index]], value) for index, value in zip(batch.indices, values, strict=True)]
             store.put(rows)
             known.update(rows)
@@ -112,6 +112,11 @@ def compute_features(
         progress(done, len(keys))
     blank = torch.full((model.f.in_features,), torch.nan)
     return Features(torch.stack([known.get(key, blank) for key in keys]), broken)
+
+
+def _filled(pixels: Tensor) -> Tensor:
+    """A whole batch: in a smaller one the last digits of a feature differ, and with them a run that was killed here."""
+    return torch.cat((pixels, pixels.new_zeros(BATCH - len(pixels), *pixels.shape[1:])))
 
 
 def _contents(folder: Path, samples: Sequence[Sample]) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ from torch.special import entr
 
 from agecli import ages
 from agecli.ages import AgeGrid
-from agecli.bundled import named
+from agecli.bundled import DEFAULT
 from agecli.checkpoint import Checkpoint, load_checkpoint
 from agecli.data.manifest import Manifest, read_manifest
 from agecli.devices import keep_memory, pick_device
@@ -27,7 +27,7 @@ from agecli.forest.routing import entropy
 from agecli.inputs import Inputs, PixelInputs, frozen_inputs
 from agecli.precision import wide
 from agecli.randomness import generator
-from agecli.runs import Run, finished_folds, open_run, owner_of, read_faces
+from agecli.runs import Source, find_source, trained_on
 
 log = logging.getLogger("agecli")
 
@@ -93,18 +93,21 @@ def inspect(
     model: str | Path | None = None,
     *,
     data: str | Path | None = None,
+    fold: int | None = None,
     limit: int = 5000,
     device: str = "auto",
     workers: int | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Inspection:
-    """The health of the leaves of a checkpoint, a run's first finished fold, or the bundled model.
+    """The health of the leaves of a checkpoint, a run's fold (the first finished one), or the bundled model.
 
     Faces of `data` are routed, or those that the checkpoint's own fold was trained on: `limit` of them, drawn from the
     seed of the checkpoint. Without faces there is only what the checkpoint alone can tell.
     """
     target = pick_device(device)
-    path, run, fold = _locate(named(model, ".safetensors"))
+    place = find_source(model or DEFAULT, fold)
+    path = place.checkpoint
+    log.info("inspecting %s", path)
     checkpoint = load_checkpoint(path)
     forest = checkpoint.model.forest
     if not isinstance(forest, Forest):
@@ -112,7 +115,7 @@ def inspect(
             f"{path} has no forest: it is a `{checkpoint.config.model}` model",
             hint="name a checkpoint with trees and leaves, such as one of `agecli train --model drf`",
         )
-    found = _faces(checkpoint, Path(data) if data else None, run, fold)
+    found = _faces(checkpoint, Path(data) if data else None, place)
     source, routing, broken = "", None, dict[str, str]()
     if found:
         manifest, source = found
@@ -132,32 +135,19 @@ def inspect(
     )
 
 
-def _locate(path: Path) -> tuple[Path, Run | None, int]:
-    """The checkpoint that is meant, and the run and the fold that it lies in."""
-    if not path.is_dir():
-        return path, *owner_of(path)
-    run = open_run(path)
-    first, *others = finished_folds(run)
-    log.info("inspecting %s, the first of %d finished folds", run.checkpoint(first), 1 + len(others))
-    return run.checkpoint(first), run, first
-
-
-def _faces(checkpoint: Checkpoint, data: Path | None, run: Run | None, fold: int) -> tuple[Manifest, str] | None:
+def _faces(checkpoint: Checkpoint, data: Path | None, place: Source) -> tuple[Manifest, str] | None:
     """The faces to route, and what they are, as far as there are any."""
     if data is not None:
         checkpoint.warn_of_frame(data)
         grid = AgeGrid(checkpoint.config.ages.low, checkpoint.config.ages.high)
         return read_manifest(data, grid), f"all of {data}"
     reason = "the checkpoint lies in no run, whose faces could be taken"
-    if run is not None:
+    if place.run is not None:
         try:
-            manifest, folds = read_faces(run)
+            faces = trained_on(place.run, place.fold)
+            return faces, f"the training part of fold {place.fold} of {place.run.folder}"
         except (AgecliError, OSError) as error:
             reason = f"the faces of its run can not be taken ({error})"
-        else:
-            train = next((part.train for part in folds if part.number == fold), ())
-            samples = tuple(manifest.samples[index] for index in train)
-            return dataclasses.replace(manifest, samples=samples), f"the training part of fold {fold} of {run.folder}"
     log.warning("effective samples, dead leaves and routing need faces, and %s: name some with --data DIR", reason)
     return None
 

@@ -26,7 +26,7 @@ from agecli.files import read_csv, write_whole
 from agecli.metrics import Predictions, read_predictions
 from agecli.prediction import Asking
 from agecli.predictors import TorchPredictor
-from agecli.runs import Run, finished_folds, is_run, open_run, owner_of, read_faces, read_results
+from agecli.runs import Source, is_run, open_run, read_results, trained_on
 
 if TYPE_CHECKING:
     from agecli.forest.forests import Forest
@@ -58,38 +58,6 @@ class Leaves:
     heights: Floats  # (n, points)
     mean: Floats  # (n,)
     grid: AgeGrid
-
-
-@dataclass(frozen=True)
-class Source:
-    """A checkpoint, and the run and the fold that it lies in, if it does."""
-
-    name: str  # as it was named
-    checkpoint: Path
-    run: Run | None = None
-    fold: int = 0
-
-
-def find_source(model: str | Path, fold: int | None = None) -> Source:
-    """The checkpoint that is meant: of a run, that of the first finished fold, or of the one that is named."""
-    path = named(model, ".safetensors")
-    if not path.exists():
-        raise MissingError(
-            f"there is no run or checkpoint {path}", hint="`agecli train` makes one: runs/NAME/fold-1/best.safetensors"
-        )
-    if path.is_dir():
-        run = open_run(path)
-        number = fold or finished_folds(run)[0]
-        if number not in finished_folds(run):
-            raise MissingError(
-                f"fold {number} of {path} is not there, or not finished", hint=_there(finished_folds(run))
-            )
-        return Source(f"{model}, fold {number}", run.checkpoint(number), run, number)
-    return Source(str(model), path, *owner_of(path))
-
-
-def _there(folds: Sequence[int]) -> str:
-    return f"there are: {', '.join(map(str, folds))}"
 
 
 def read_leaves(source: Source, tree: int | None = None) -> Leaves:
@@ -148,12 +116,11 @@ def _training_ages(source: Source) -> Floats | None:
     if source.run is None:
         return None
     try:
-        manifest, folds = read_faces(source.run)
+        faces = trained_on(source.run, source.fold).samples
     except (AgecliError, OSError) as error:
         log.warning("there is no histogram of the training ages of %s; --data DIR gives one: %s", source.name, error)
         return None
-    train = next((fold.train for fold in folds if fold.number == source.fold), ())
-    return np.array([manifest.samples[index].age for index in train]) if train else None
+    return np.array([face.age for face in faces]) if faces else None
 
 
 # History
@@ -170,7 +137,7 @@ def read_histories(folder: Path, fold: int | None = None) -> dict[int, History]:
     if fold is None:
         return there
     if fold not in there:
-        raise MissingError(f"{folder} has no history of fold {fold}", hint=_there([*there]))
+        raise MissingError(f"{folder} has no history of fold {fold}", hint=f"there are: {', '.join(map(str, there))}")
     return {fold: there[fold]}
 
 

@@ -52,6 +52,7 @@ HEADINGS: dict[str, tuple[str, str]] = {  # how people want to read a column: it
     "mae": ("MAE", "{:.2f}"),
     "mae_range": ("95 % sure", "{}"),
     "difference": ("against the first", "{:+.2f}"),
+    "against": ("against the reference", "{:+.2f}"),
     "difference_range": ("95 % sure", "{}"),
     "p": ("p", "{:.3f}"),
     "nll": ("NLL", "{:.2f}"),

@@ -10,7 +10,7 @@ import re
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 import agecli
 from agecli.ages import AgeGrid
+from agecli.bundled import named
 from agecli.config import Config, from_toml, to_toml
 from agecli.data.manifest import Manifest, read_manifest
 from agecli.data.splits import Fold
@@ -130,6 +131,43 @@ def finished_folds(run: Run) -> list[int]:
     raise MissingError(
         f"no fold of {run.folder} is finished", hint=f"go on with: agecli train --resume --out {run.folder}"
     )
+
+
+@dataclass(frozen=True)
+class Source:
+    """A checkpoint, and the run and the fold that it lies in, if it does."""
+
+    name: str  # as it was named
+    checkpoint: Path
+    run: Run | None = None
+    fold: int = 0
+
+
+def find_source(model: str | Path, fold: int | None = None) -> Source:
+    """The checkpoint that is meant: of a run, that of the first finished fold, or of the one that is named."""
+    path = named(model, ".safetensors")
+    if not path.exists():
+        raise MissingError(
+            f"there is no run or checkpoint {path}", hint="`agecli train` makes one: runs/NAME/fold-1/best.safetensors"
+        )
+    if path.is_dir():
+        run = open_run(path)
+        there = finished_folds(run)
+        number = fold or there[0]
+        if number not in there:
+            known = ", ".join(map(str, there))
+            raise MissingError(f"fold {number} of {path} is not there, or not finished", hint=f"there are: {known}")
+        return Source(f"{model}, fold {number}", run.checkpoint(number), run, number)
+    if fold:
+        raise InputError(f"{path} is one checkpoint, and has no fold {fold}", hint="leave out --fold, or name its run")
+    return Source(str(model), path, *owner_of(path))
+
+
+def trained_on(run: Run, fold: int) -> Manifest:
+    """The faces that one fold of a run learned from."""
+    manifest, folds = read_faces(run)
+    train = next((part.train for part in folds if part.number == fold), ())
+    return replace(manifest, samples=tuple(manifest.samples[index] for index in train))
 
 
 def read_results(run: Run) -> Predictions:

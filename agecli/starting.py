@@ -22,7 +22,15 @@ EYES = (
     "data.crop_share",
 )  # what the features of a backbone depend on, but its weights
 COOL = {"forest.split_temperature": 0.0, "forest.leaf_temperature": 1.0}  # annealing would melt what it learned
-SHAPE = ("model", "ages.low", "ages.high", "forest.trees", "forest.depth", "forest.units")  # of splits and leaves
+SHAPE = (
+    "model",
+    "ages.low",
+    "ages.high",
+    "forest.trees",
+    "forest.depth",
+    "forest.units",
+    "forest.assignment",
+)  # of splits and leaves
 
 
 def take_over(config: Config, asked: Mapping[str, Any]) -> Config:

@@ -13,7 +13,6 @@ import torch
 
 from agecli import config as configs
 from agecli import distributed
-from agecli.bundled import DEFAULT
 from agecli.checkpoint import fingerprint
 from agecli.config import OPTIONS, Config, check, implied, replace
 from agecli.data.manifest import Manifest
@@ -60,11 +59,7 @@ def train(
     **options: Any,
 ) -> Report:
     """Train a model for every fold of a setup. `options` are the short names: model, setup, backbone, lr, …"""
-    changes = {**read_file(config), **named_settings(options), **(settings or {})}
-    if changes.get("init", DEFAULT) != DEFAULT:
-        changes["init"] = str(Path(changes["init"]).resolve())  # a resumed run may be called from elsewhere
-    if Path(changes.get("backbone.weights", "")).is_file():
-        changes["backbone.weights"] = str(Path(changes["backbone.weights"]).resolve())
+    changes = asked_for(config, options, settings)
     target = pick_device(device)
     keep_memory()
     distributed.join(target)
@@ -110,6 +105,18 @@ def _warn_if_warm(config: Config) -> None:
             T,
             max(0.1, forest.cooling**3),
         )
+
+
+def asked_for(
+    config: str | Path | None, options: Mapping[str, Any], settings: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """All settings that are asked for, by their dotted names. Files get their full names: a resumed run may be called
+    from elsewhere."""
+    changes = {**read_file(config), **named_settings(options), **(settings or {})}
+    for name in ("init", "backbone.weights"):
+        if name in changes and (path := Path(str(changes[name])).expanduser()).is_file():
+            changes[name] = str(path.resolve())
+    return changes
 
 
 def read_file(file: str | Path | None) -> dict[str, Any]:

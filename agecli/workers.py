@@ -8,7 +8,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
@@ -70,6 +70,27 @@ Out = TypeVar("Out")
 FEWER = 'did memory run out? Use fewer workers; a Python script needs `if __name__ == "__main__":` around its calls'
 EACH = 4  # items that wait for each process
 ALONE = 8  # items that are done here before other processes are started: for one photo they would only cost time
+
+
+def as_done(function: Callable[[In], Out], items: Iterable[In], count: int, advice: str) -> Iterator[tuple[In, Out]]:
+    """Each item with its result, as soon as it is there. No more than `count` are begun: a stop need not wait for others."""
+    left, begun = iter(items), dict[Future[Out], In]()
+    pool = _pool(count)
+    try:
+        while True:
+            begun |= {pool.submit(function, item): item for item in islice(left, count - len(begun))}
+            if not begun:
+                return
+            for future in wait(begun, return_when=FIRST_COMPLETED).done:
+                yield begun.pop(future), future.result()
+    except BrokenProcessPool as error:
+        raise InputError("a worker was killed", hint=f"did memory run out? {advice}") from error
+    except BaseException:
+        for child in multiprocessing.active_children():
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def stream(function: Callable[[In], Out], items: Iterable[In], count: int, ahead: int = 32) -> Iterator[Out]:

@@ -25,8 +25,8 @@ FIGURES = DOCS / "figures"
 MARKS = re.compile(r"(<!-- (\S+) -->\n).*?(<!-- /\2 -->)", re.S)
 
 # The features are those of the default model's backbone, which never saw FG-NET; they and the faces are the same for all
-# cells. 600 mini-batches are 12 leaf updates: 0.6 cools T to 0.002 in that time, as 0.9 does in the paper's 60. With no
-# validation part all training faces are learned from, and the last model is tested.
+# cells. 600 mini-batches are 12 leaf updates, and 0.6 cools T to 0.002 in that time; the paper's 0.9 would need 60 of them
+# (it has 600). With no validation part all training faces are learned from, and the last model is tested.
 FROZEN = (
     *("--weights", "default", "--freeze", "--set", "backbone.mirror=true", "--set", "forest.cooling=0.6"),
     *("--iterations", "600", "--set", "data.val_share=0", "--select", "last", "--jobs", "2"),
@@ -49,7 +49,7 @@ def agecli(work: Path, *arguments: object) -> None:
     words = [str(argument) for argument in arguments]
     print("+ agecli", *words, flush=True)
     done = subprocess.run([sys.executable, "-m", "agecli", *words], cwd=work, stdout=subprocess.DEVNULL)
-    if done.returncode > 1:  # 1: finished, but some photos gave no face
+    if done.returncode > (words[0] == "preprocess"):  # 1: finished, but some photos gave no face
         sys.exit(done.returncode)
 
 
@@ -57,8 +57,7 @@ def run(work: Path, name: str) -> None:
     study, data, options = STUDIES[name]
     out = f"studies/{name}"
     begun = (work / out / "study.json").is_file()
-    chosen = ("--jobs", "2", "--resume") if begun else ("--data", data, *options)
-    agecli(work, "study", study, *chosen, "--out", out)
+    agecli(work, "study", study, "--data", data, *options, "--out", out, *(("--resume",) if begun else ()))
     FIGURES.mkdir(exist_ok=True)
     shutil.copyfile(work / out / f"{study}.svg", FIGURES / f"{name}.svg")
 
@@ -130,11 +129,15 @@ def main() -> None:
     asked = parser.parse_args()
     work: Path = asked.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
+    (work / "sources").mkdir(exist_ok=True)
     for name, source in (("fgnet", asked.fgnet.resolve()), ("utkface", asked.utkface.resolve())):
+        link = work / "sources" / name  # what was held out follows from the names of the folder and of the photo
+        if not link.exists():
+            link.symlink_to(source)
         if not (work / name / "manifest.csv").is_file():
-            agecli(work, "preprocess", source, "--out", name, "--workers", 2, "--resume", "--quiet")
+            agecli(work, "preprocess", link, "--out", name, "--workers", 2, "--resume", "--quiet")
     recipe = DOCS.parent / "models/recipe/measure.py"
-    listed = ("--train", asked.utkface.resolve(), "--list", work / "held-out.txt", "--parts", "test", "val")
+    listed = ("--train", work / "sources/utkface", "--list", work / "held-out.txt", "--parts", "test", "val")
     subprocess.run([sys.executable, str(recipe), *map(str, listed)], check=True)
     for name in asked.only:
         run(work, name)
@@ -142,6 +145,7 @@ def main() -> None:
     if all((work / run / "report.csv").is_file() for run in runs):
         agecli(work, "plot", "leaves", *runs, "-o", FIGURES / "leaves.png")
         agecli(work, "plot", "cs", *runs, "-o", FIGURES / "cs.svg")
+    if (work / "studies/ablation-fgnet/runs/drf/report.csv").is_file():
         agecli(work, "plot", "history", "studies/ablation-fgnet/runs/drf", "-o", FIGURES / "history.svg")
     page = DOCS / "results.md"
 

@@ -13,7 +13,7 @@ from agecli.ages import AgeGrid
 from agecli.config import Config, replace
 from agecli.data.manifest import read_manifest
 from agecli.errors import InputError
-from agecli.features import compute_features
+from agecli.features import BATCH, compute_features
 from agecli.model import build_model
 
 CPU = torch.device("cpu")
@@ -23,8 +23,13 @@ def count(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: object) -> t
     """The features of a folder, and how many pictures went through the network for them."""
     settings = {"backbone.name": "timm:test_efficientnet", "data.size": 64, **changes}
     model = build_model(replace(Config(), settings))
-    ran = []
-    model.backbone.register_forward_hook(lambda module, args, output: ran.append(len(output)))
+    ran: list[int] = []
+
+    def note(module: torch.nn.Module, args: tuple[torch.Tensor], output: torch.Tensor) -> None:
+        assert len(output) == BATCH  # always a whole one, filled with blank pictures
+        ran.append(int((args[0] != args[0][:, :, :1, :1]).any(dim=(1, 2, 3)).sum()))
+
+    model.backbone.register_forward_hook(note)
     samples = read_manifest(folder, AgeGrid()).samples
     return compute_features(model, "timm:test_efficientnet", folder, samples, CPU).values, sum(ran)
 
@@ -54,7 +59,7 @@ def test_a_cache_that_can_not_be_used_is_named(data: Path, tmp_path: Path, monke
 def test_another_picture_crop_or_weight_is_computed_anew(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, _ = count(data, monkeypatch)
     picture = next((data / "images").iterdir())
-    Image.new("RGB", (90, 90), "red").save(picture)
+    Image.linear_gradient("L").convert("RGB").save(picture)
     after, ran = count(data, monkeypatch)
     assert ran == 1
     assert (before != after).any(dim=1).sum() == 1

@@ -14,19 +14,21 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from typer.testing import CliRunner, Result
 
 import agecli
 from agecli import inspection
 from agecli.ages import AgeGrid
-from agecli.checkpoint import load_checkpoint
+from agecli.checkpoint import save_checkpoint
 from agecli.cli import app
+from agecli.config import Config, replace
 from agecli.errors import InputError, MissingError
 from agecli.files import read_csv
 from agecli.forest.forests import CategoricalForest, Forest, GaussianForest
 from agecli.forest.gaussian import Gaussians
 from agecli.inspection import examine_leaves, examine_trees, inspect, node_reach, route, unit_use
+from agecli.model import build_model
 from tests.conftest import Cli
 from tests.test_training import TINY
 
@@ -194,7 +196,8 @@ def test_a_limit_draws_the_same_faces_each_time(run: Path, toy: Path) -> None:
 def test_the_command_prints_trees_units_and_leaves(cli: Cli, run: Path) -> None:
     done = cli("inspect", run, "--leaves", "--format", "table")
     assert done.returncode == 0, done.stderr
-    assert "fold-2/best.safetensors, the first of 2 finished folds" in done.stderr
+    assert "inspecting" in done.stderr
+    assert "fold-2/best.safetensors" in done.stderr
     assert "the training part of fold 2" in done.stdout
     for words in (
         "tree  leaves  dead  collapsed  effective leaves  H, of 3.47",
@@ -259,7 +262,7 @@ def test_the_bundled_model_tells_what_it_can_without_faces(cli: Cli) -> None:
 def test_what_is_not_there_is_said_plainly(run: Path, tmp_path: Path) -> None:
     done = invoke("nothing.safetensors")
     assert done.exit_code == 3
-    assert "there is no checkpoint nothing.safetensors" in done.output
+    assert "there is no run or checkpoint nothing.safetensors" in done.output
     with pytest.raises(MissingError, match="is no run folder"):
         inspect(tmp_path)
     shutil.copytree(run, tmp_path / "begun", ignore=shutil.ignore_patterns("fold-*"))
@@ -267,9 +270,8 @@ def test_what_is_not_there_is_said_plainly(run: Path, tmp_path: Path) -> None:
         inspect(tmp_path / "begun")
 
 
-def test_a_model_without_a_forest_has_nothing_to_inspect(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bare = load_checkpoint(run / "fold-2/best.safetensors")
-    setattr(bare.model, "forest", nn.Identity())  # noqa: B010 (no type that the model expects)
-    monkeypatch.setattr(inspection, "load_checkpoint", lambda path: bare)
-    with pytest.raises(InputError, match="has no forest"):
-        inspect(run)
+def test_a_model_without_a_forest_has_nothing_to_inspect(tmp_path: Path) -> None:
+    config = replace(Config(), {"model": "regression", "backbone.name": "timm:test_efficientnet", "data.size": 64})
+    save_checkpoint(tmp_path / "m.safetensors", build_model(config), config, {})
+    with pytest.raises(InputError, match="has no forest: it is a `regression` model"):
+        inspect(tmp_path / "m.safetensors")

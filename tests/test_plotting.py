@@ -25,13 +25,12 @@ from agecli.plotting import (
     Explained,
     Leaves,
     explain,
-    find_source,
     read_ages,
     read_histories,
     read_leaves,
     read_runs,
 )
-from agecli.runs import open_run, read_faces
+from agecli.runs import find_source, open_run, read_faces
 from tests.conftest import Cli
 from tests.test_training import TINY
 

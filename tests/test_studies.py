@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -46,30 +45,52 @@ def test_every_cell_is_a_run_that_can_be_asked_for(name: str) -> None:
 
 
 def test_the_rows_of_the_ablation_are_those_of_the_paper() -> None:
-    study = find_study("ablation", "I")
-    assert [cell.label for cell in study.cells] == [row.method for row in ABLATION.values()]
-    full = {cell.name: cell.settings for cell in study.cells}["drf"]
-    assert (full["forest.split_temperature"], full["forest.leaf_temperature"], full["forest.leaf_init"]) == (
-        1,
-        0.5,
-        "random",
-    )
+    """T_0, tau_0, the start of the leaves, and what its table prints, copied by hand."""
+    expected = {
+        "dndf": ("dndf", 0, 1, "random", 3.32, 0.807),
+        "regression": ("regression", 0, 1, "random", 3.21, 0.811),
+        "drf-nrf": ("drf-nrf", 0, 1, "kmeans", 3.51, 0.754),
+        "dldlf-T0": ("dldlf", 0, 1, "random", 3.02, 0.813),
+        "dldlf": ("dldlf", 1, 1, "random", 2.94, 0.847),
+        "drf-T0-tau1-kmeans": ("drf", 0, 1, "kmeans", 2.91, 0.829),
+        "drf-T0-tau1": ("drf", 0, 1, "random", 6.91, 0.478),
+        "drf-tau1-kmeans": ("drf", 1, 1, "kmeans", 2.85, 0.839),
+        "drf-T0": ("drf", 0, 0.5, "random", 2.85, 0.841),
+        "drf": ("drf", 1, 0.5, "random", 2.80, 0.856),
+    }
+    names = ("model", "forest.split_temperature", "forest.leaf_temperature", "forest.leaf_init")
+    cells = find_study("ablation", "I").cells
+    found = {cell.name: (*(cell.settings[n] for n in names), cell.paper_mae, cell.paper_cs5) for cell in cells}
+    assert found == expected
     for _, rows in BENCHMARKS.values():  # the paper's own two are the best of each of its tables
         assert [row.method for row in sorted(rows, key=lambda row: row.mae)][:2] == ["DRF", "DLDLF"]
 
 
+def start(*arguments: object, cwd: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "agecli", "study", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=cwd, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+
+
+def wait_for(pattern: str, count: int, study: subprocess.Popen[str], folder: Path) -> list[Path]:
+    found: list[Path] = []
+    while len(found) < count and study.poll() is None:
+        time.sleep(0.02)
+        found = list(folder.glob(pattern))
+    return found
+
+
 def test_ablation_killed_in_the_middle_and_resumed_is_the_same_table(cli: Cli, toy: Path, tmp_path: Path) -> None:
+    """Two cells are cut off in a fold, between two of its saved states, and go on from these."""
+    saving = ("--set", "training.save_every=0", "--data", toy, *SMALL)
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    said(cli, "ablation", "--data", toy, *SMALL, "--out", whole)
-    command = [sys.executable, "-m", "agecli", "study", "ablation", "--data", str(toy), *SMALL, "--out", str(cut)]
-    killed = subprocess.Popen([*command, "--jobs", "2"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    finished: list[Path] = []
-    while len(finished) < 3 and killed.poll() is None:
-        time.sleep(0.05)
-        finished = list(cut.glob("runs/*/report.csv"))
-    os.kill(killed.pid, signal.SIGKILL)
+    said(cli, "ablation", *saving, "--out", whole)
+    killed = start("ablation", *saving, "--out", cut, "--jobs", "2", cwd=tmp_path)
+    wait_for("runs/*/report.csv", 2, killed, cut)
+    wait_for("runs/*/fold-*/state.safetensors", 1, killed, cut)
+    killed.kill()
     killed.wait()
-    assert 3 <= len(finished) < 10
+    finished = list(cut.glob("runs/*/report.csv"))
+    assert 2 <= len(finished) < 10
     before = {file: file.stat().st_mtime_ns for file in finished}
     printed = said(cli, "ablation", "--resume", "--out", cut)
     assert (cut / "study.csv").read_bytes() == (whole / "study.csv").read_bytes()
@@ -82,6 +103,40 @@ def test_ablation_killed_in_the_middle_and_resumed_is_the_same_table(cli: Cli, t
     assert (cut / "ablation.svg").read_bytes() == (whole / "ablation.svg").read_bytes()
     assert not list(cut.glob("runs/*/fold-2/*.safetensors"))
     assert list(cut.glob("runs/*/fold-1/best.safetensors"))
+    done = cli("evaluate", cut / "runs/drf")
+    assert done.returncode == 3
+    assert "run it with --keep" in done.stderr
+
+
+def test_ctrl_c_stops_all_cells_and_says_how_to_go_on(toy: Path, tmp_path: Path) -> None:
+    long = [word if word != "60" else "100000" for word in SMALL]
+    study = start("benchmark", "--data", toy, *long, "--out", "study", "--jobs", "2", cwd=tmp_path)
+    wait_for("study/runs/*/config.toml", 2, study, tmp_path)
+    study.send_signal(signal.SIGINT)
+    _, words = study.communicate(timeout=120)
+    assert study.returncode == 130, words
+    assert "agecli study benchmark --resume --out study" in words
+    assert not list(tmp_path.glob("study/runs/*/report.csv"))
+
+
+def test_a_mended_command_just_works_and_a_study_goes_on_from_anywhere(cli: Cli, toy: Path, tmp_path: Path) -> None:
+    """With the paper's preset, another backbone than its own, and a file that is named from where one is."""
+    said(cli, "alpha", "--data", tmp_path / "nowhere", *SMALL, "--out", "study", code=3)
+    assert "unknown setting" in said(cli, "alpha", "--data", toy, "--set", "forest.tree=3", "--out", "study", code=2)
+    run = ("--iterations", "20", "--freeze", "--weights", "none", "--set", "data.size=32")
+    done = cli("train", "--data", toy, *run, "--out", "lender")
+    assert done.returncode == 0, done.stderr
+    lent = ("--preset", "paper", "--weights", "lender/fold-1/best.safetensors", "--freeze", "--iterations", "50")
+    cut = start("benchmark", "--data", toy, *lent, "--lr", "0.001", "--out", "study", cwd=tmp_path)
+    wait_for("study/runs/dldlf/config.toml", 1, cut, tmp_path)
+    cut.kill()
+    cut.wait()
+    (tmp_path / "elsewhere").mkdir()
+    command = [sys.executable, "-m", "agecli", "study", "benchmark", "--resume", "--out", "../study"]
+    again = subprocess.run(command, cwd=tmp_path / "elsewhere", capture_output=True, text=True, timeout=300)
+    assert again.returncode == 0, again.stderr
+    assert [row["cell"] for row in read_csv(tmp_path / "study/study.csv")][:2] == ["dldlf", "drf"]
+    assert "the paper has no table for the setup random" in again.stderr
 
 
 def test_other_words_for_a_study_that_is_there_are_refused(cli: Cli, toy: Path, tmp_path: Path) -> None:
@@ -91,8 +146,8 @@ def test_other_words_for_a_study_that_is_there_are_refused(cli: Cli, toy: Path, 
     rows = read_csv(tmp_path / "study/study.csv")
     assert [float(row["x"]) for row in rows] == [0, 0.5, 1, 2, 3, 4, 6, 8, 10]
     assert "holds a study already" in said(cli, "alpha", *out, code=2)
-    assert "another --set training.lr" in said(cli, "alpha", *out, "--resume", "--lr", "0.5", code=2)
-    assert "another study" in said(cli, "depth", *out, "--resume", code=2)
+    assert "training.lr: None then, 0.5 now" in said(cli, "alpha", *out, "--resume", "--lr", "0.5", code=2)
+    assert "study: alpha then, depth now" in said(cli, "depth", *out, "--resume", code=2)
     said(cli, "alpha", *words, *out, "--resume")  # the same words go on with it
 
 
@@ -100,6 +155,9 @@ def test_what_a_study_varies_can_not_be_asked_for(cli: Cli, toy: Path, tmp_path:
     words = ("--data", toy, "--out", tmp_path / "study")
     assert "varies forest.depth itself" in said(cli, "depth", *words, "--set", "forest.depth=3", code=2)
     assert "there is no study `breadth`" in said(cli, "breadth", *words, code=2)
+    assert "take its backbone alone" in said(cli, "phi", *words, "--set", "init=default", code=2)
+    assert "no leaf update" in said(cli, "entropy", *words, "--iterations", "40", code=2)
+    assert "there is no study in" in said(cli, "phi", *words, "--resume", code=3)
     assert not (tmp_path / "study").exists()
 
 

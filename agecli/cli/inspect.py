@@ -21,7 +21,7 @@ def inspect(
     model: Annotated[
         Path | None,
         typer.Argument(
-            help="A checkpoint, or a run folder, of which the first finished fold is taken.",
+            help="A checkpoint, or a run folder.",
             metavar="[CHECKPOINT|RUN]",
             show_default="default",
         ),
@@ -29,6 +29,7 @@ def inspect(
     data: Annotated[
         Path | None, typer.Option(help="Faces to route.", show_default="those that the run's fold was trained on")
     ] = None,
+    fold: Annotated[int | None, typer.Option(help="The fold of a run.", show_default="the first finished one")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Route at most so many faces, drawn from the model's seed.")] = 5000,
     leaves: Annotated[
         bool, typer.Option("--leaves", help="In a table, show every leaf, not only those in trouble.")
@@ -51,7 +52,7 @@ def inspect(
     from agecli.report import destination, write_rows
 
     with Bars(quiet) as bars:
-        found = run(model, data=data, limit=limit, device=device, workers=workers, progress=bars.features)
+        found = run(model, data=data, fold=fold, limit=limit, device=device, workers=workers, progress=bars.features)
     shape = form_of(form, output)
     with destination(output, sys.stdout) as stream:
         if shape == "table":

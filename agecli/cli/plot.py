@@ -30,7 +30,8 @@ def leaves(
     models: Annotated[
         list[Path],
         typer.Argument(
-            help="Runs or checkpoints, a panel for each; default is the bundled one.", metavar="RUN|CHECKPOINT..."
+            help="Runs or checkpoints, a panel for each; `default` names the bundled model.",
+            metavar="RUN|CHECKPOINT...",
         ),
     ],
     tree: Annotated[
@@ -50,7 +51,8 @@ def leaves(
     kind = _kind(output)
     listen(quiet, verbose)
     from agecli import figures
-    from agecli.plotting import find_source, read_ages, read_leaves, write_figure
+    from agecli.plotting import read_ages, read_leaves, write_figure
+    from agecli.runs import find_source
 
     sources = [find_source(model, fold) for model in models]
     panels = [read_leaves(source, tree) for source in sources]

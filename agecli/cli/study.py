@@ -27,7 +27,14 @@ from agecli.cli.options import (
 
 
 def study(
-    name: Annotated[str, typer.Argument(help="ablation, trees, depth, alpha, phi, entropy or benchmark.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="ablation: what each part of the method gives; trees, depth, alpha: their number, depth and label spread; "
+            "phi: the random assignment of units; entropy: of the routing while it is learned; "
+            "benchmark: DRF and DLDLF beside the paper's table of the setup."
+        ),
+    ],
     data: Annotated[
         Path | None, typer.Option(help="Folder with a manifest.csv or a labels.csv.", show_default="aligned")
     ] = None,
@@ -114,7 +121,17 @@ def study(
     logging.getLogger("agecli").info("wrote %s", outcome.folder / "study.csv")
     shape = form_of(form, output)
     columns = ENTROPY_COLUMNS if name == "entropy" else SHOWN if shape == "table" else COLUMNS
-    rows = [with_ranges(row) for row in outcome.rows] if shape == "table" else outcome.rows
+    rows = outcome.rows
+    if shape == "table":
+        reference = {outcome.study.reference: " (reference)"}
+        rows = [
+            {
+                **with_ranges(row),
+                "label": row["label"] + reference.get(row["cell"], ""),
+                "against": row.get("difference"),
+            }
+            for row in rows
+        ]
     with destination(output, sys.stdout) as stream:
         write_rows(rows, columns, shape, stream)
     if outcome.failed:

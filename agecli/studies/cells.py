@@ -43,7 +43,7 @@ def annealing(T: float, tau: float, start: str) -> dict[str, Any]:
     return {"forest.split_temperature": T, "forest.leaf_temperature": tau, "forest.leaf_init": start}
 
 
-def ablation(setup: str) -> Study:
+def ablation() -> Study:
     runs: dict[str, dict[str, Any]] = {
         "dndf": {"model": "dndf", "forest.alpha": 0.0, **annealing(0, 1, "random")},
         "regression": {"model": "regression", **annealing(0, 1, "random")},
@@ -63,7 +63,7 @@ def ablation(setup: str) -> Study:
     return Study("ablation", "what each part of the method gives (the paper: MORPH, Setup I)", cells, "drf")
 
 
-def trees(setup: str) -> Study:
+def trees() -> Study:
     cells = tuple(
         Cell(
             f"{model}-{ensemble}-{K}",
@@ -81,7 +81,7 @@ def trees(setup: str) -> Study:
     )
 
 
-def depth(setup: str) -> Study:
+def depth() -> Study:
     def settings(model: str, h: int) -> dict[str, Any]:
         return {"model": model, "forest.depth": h, "forest.units": max(128, 2 ** (h - 1) - 1)}  # M >= N
 
@@ -93,7 +93,7 @@ def depth(setup: str) -> Study:
     return Study("depth", "the depth of the trees", cells, "drf-6", "tree depth")
 
 
-def alpha(setup: str) -> Study:
+def alpha() -> Study:
     cells = tuple(
         Cell(f"dldlf-{a:g}", f"DLDLF, α = {a:g}", {"model": "dldlf", "forest.alpha": a}, "DLDLF", a)
         for a in (0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
@@ -101,7 +101,7 @@ def alpha(setup: str) -> Study:
     return Study("alpha", "the std of label distributions (DLDLF)", cells, "dldlf-2", "α, years")
 
 
-def phi(setup: str) -> Study:
+def phi() -> Study:
     cells = tuple(
         Cell(f"phi-{n}", f"DRF, assignment {n}", {"model": "drf", "forest.assignment": n}, "DRF", n)
         for n in range(1, 21)
@@ -109,7 +109,7 @@ def phi(setup: str) -> Study:
     return Study("phi", "the random assignment of units to split nodes", cells, "phi-1", "assignment")
 
 
-def entropy(setup: str) -> Study:
+def entropy() -> Study:
     cells = tuple(
         Cell(
             f"{model}-{name}",
@@ -142,12 +142,13 @@ def benchmark(setup: str) -> Study:
     return Study("benchmark", "DRF and DLDLF under a setup, beside the paper's table of it", cells, "drf")
 
 
-STUDIES: dict[str, Callable[[str], Study]] = {
-    function.__name__: function for function in (ablation, trees, depth, alpha, phi, entropy, benchmark)
+ANY_SETUP: dict[str, Callable[[], Study]] = {
+    function.__name__: function for function in (ablation, trees, depth, alpha, phi, entropy)
 }
+STUDIES = (*ANY_SETUP, "benchmark")
 
 
 def find_study(name: str, setup: str) -> Study:
     if name not in STUDIES:
         raise InputError(f"there is no study `{name}`", hint=f"there are: {', '.join(STUDIES)}")
-    return STUDIES[name](setup)
+    return benchmark(setup) if name == "benchmark" else ANY_SETUP[name]()

@@ -26,7 +26,7 @@ def ablation(study: Study, rows: Rows, setup: str) -> Figure:
     """Ours with its confidence, and the paper's number, row by row."""
     figure = Figure(figsize=(WIDTH + 1.6, 0.9 + 0.3 * len(rows)), layout="constrained")
     axes = figure.subplots()
-    _rows(axes, rows)
+    _rows(axes, rows, "MORPH, Setup I")
     return figure
 
 
@@ -97,16 +97,16 @@ def entropy(study: Study, rows: Rows, setup: str) -> Figure:
 @drawn
 def benchmark(study: Study, rows: Rows, setup: str) -> Figure:
     """Ours among all that the paper compares with, the best at the bottom."""
-    _, printed = BENCHMARKS.get(setup, ("", ()))
+    title, printed = BENCHMARKS.get(setup, ("", ()))
     ours = [{**row, "label": f"{row['label']}, agecli", "paper_mae": None} for row in rows if row["cell"]]
     theirs = [{"label": row.method, "mae": None, "paper_mae": row.mae} for row in printed]
     order = sorted([*ours, *theirs], key=lambda row: -(row["mae"] or row["paper_mae"]))
     figure = Figure(figsize=(WIDTH + 0.8, 0.9 + 0.22 * len(order)), layout="constrained")
-    _rows(figure.subplots(), order)
+    _rows(figure.subplots(), order, title)
     return figure
 
 
-def _rows(axes: Axes, rows: Rows) -> None:
+def _rows(axes: Axes, rows: Rows, title: str) -> None:
     """A line of the table each, from the top: a dot with whiskers for ours, an open diamond for what is printed."""
     for place, row in enumerate(rows):
         if row.get("mae") is not None:
@@ -117,12 +117,11 @@ def _rows(axes: Axes, rows: Rows) -> None:
     axes.set_yticks(range(len(rows)), [row["label"] for row in rows])
     axes.set(xlabel="MAE, years", ylim=(len(rows) - 0.4, -0.6))
     axes.grid(visible=False, axis="y")
-    shown = {
-        "agecli, 95 %": Line2D([], [], color=OURS, marker="o"),
-        "printed in the paper": Line2D(
+    shown = {"agecli, 95 %": Line2D([], [], color=OURS, marker="o")}
+    if any(row.get("paper_mae") is not None for row in rows):
+        shown[f"the paper, {title}"] = Line2D(
             [], [], linestyle="", marker="D", markerfacecolor="white", markeredgecolor=PRINTED
-        ),
-    }
+        )
     figure = axes.get_figure()
     assert isinstance(figure, Figure)
     legend(figure, {}, **shown)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import logging
-import multiprocessing
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from agecli.errors import InputError, TrainingError
+from agecli.config import check, replace
+from agecli.config import preset as presets
+from agecli.errors import InputError, Interrupted, MissingError, TrainingError
 from agecli.files import write_csv, write_whole
 from agecli.folds import Listener
 from agecli.runs import environment, is_run, open_run
 from agecli.studies.cells import Cell, Study, find_study
+from agecli.studies.paper import BENCHMARKS
 from agecli.studies.tables import COLUMNS, ENTROPY_COLUMNS, Row, rows_of
-from agecli.training import named_settings, read_file, train
-from agecli.workers import cores, workers
+from agecli.training import asked_for, train
+from agecli.workers import as_done, cores
 
 log = logging.getLogger("agecli")
 Told = Callable[[Cell, int, int, float], None]  # a cell is done: how many are, of how many, and the seconds it took
@@ -37,6 +39,7 @@ class Plan:
     folds: str | None
     list: str | None
     exclude: str | None
+    threads: int  # of each cell: with another number, sums have other last digits
 
 
 @dataclass(frozen=True)
@@ -72,37 +75,69 @@ def study(
 
     The options are those of `train`. Checkpoints of all folds but the first are removed unless they are to be kept.
     """
-    asked = {**read_file(config), **named_settings(options), **(settings or {})}
+    asked = asked_for(config, options, settings)
     folder = Path(out) if out else Path("studies") / name
     source = str(Path(data or "aligned").resolve())
-    photos = [str(Path(file).resolve()) if file else None for file in (list, exclude)]
-    if clash := sorted(find_study(name, "").settings & asked.keys()):
-        raise InputError(
-            f"the study `{name}` varies {' and '.join(clash)} itself", hint="leave that out; `agecli train` takes it"
-        )
+    only, but = (str(Path(file).resolve()) if file else None for file in (list, exclude))
     if jobs < 1:
         raise InputError(f"--jobs {jobs} runs nothing", hint="use --jobs 1 or more")
-    plan = _agree(Plan(name, source, preset, asked, folds, *photos), folder, resume, data is not None)
+    plan = Plan(name, source, preset, asked, folds, only, but, max(1, cores() // jobs))
+    _check(plan)
+    plan = _agree(plan, folder, resume, data is not None)
     setup = str(plan.settings.get("data.setup", "random"))
     what = find_study(name, setup)
+    log.info("%s: %s, %d cells", name, what.about, len(what.cells))
+    if name == "benchmark" and setup not in BENCHMARKS:
+        log.warning("the paper has no table for the setup %s: ours stand alone", setup)
     runs = {cell.name: folder / "runs" / cell.name for cell in what.cells}
     left = [cell for cell in what.cells if not (runs[cell.name] / "report.csv").is_file()]
-    if len(left) < len(what.cells):
-        log.info("%d of %d cells are finished already", len(what.cells) - len(left), len(what.cells))
-    tasks = [Task(plan, cell, runs[cell.name], device, workers, keep, max(1, cores() // jobs)) for cell in left]
     done = len(what.cells) - len(left)
+    if done:
+        log.info("%d of %d cells are finished already", done, len(what.cells))
     failed: dict[str, str] = {}
-    for cell, (seconds, why) in zip(left, _each(tasks, jobs, listener), strict=True):
-        done += 1
-        if why:  # the others go on
-            failed[cell.name] = why
-            log.error("%s failed: %s", cell.label, why)
-            continue
-        _note(folder, cell, seconds)
-        write_table(what, _finished(runs), setup, folder)
-        told(cell, done, len(what.cells), seconds)
+    tasks = [Task(plan, cell, runs[cell.name], device, workers) for cell in left]
+    try:
+        for task, (seconds, why) in _each(tasks, jobs, listener):
+            done += 1
+            if why:  # the others go on
+                failed[task.cell.name] = why
+                log.error("%s failed: %s", task.cell.label, why)
+            else:
+                _note(folder, task.cell, seconds)
+                write_table(what, _finished(runs), setup, folder)
+            told(task.cell, done, len(what.cells), seconds)
+    except (Interrupted, KeyboardInterrupt):
+        raise Interrupted(
+            f"stopped after {done} of {len(what.cells)} cells; what they had learned is saved",
+            hint=f"go on with: agecli study {name} --resume --out {folder}",
+        ) from None
+    if not keep:
+        _remove_checkpoints(runs.values())
     rows = write_table(what, _finished(runs), setup, folder)
     return Outcome(what, setup, folder, rows, failed)
+
+
+def _check(plan: Plan) -> None:
+    """All that can be wrong with the words of a study, before anything is written."""
+    study = find_study(plan.study, str(plan.settings.get("data.setup", "random")))
+    if clash := sorted(study.settings & plan.settings.keys()):
+        raise InputError(
+            f"the study `{plan.study}` varies {' and '.join(clash)} itself",
+            hint="leave that out; `agecli train` takes it",
+        )
+    if plan.settings.get("init"):
+        raise InputError(
+            "a study begins with new forests, and can't go on from a trained one",
+            hint=f"take its backbone alone: --weights {plan.settings['init']}",
+        )
+    for cell in study.cells:
+        config = check(replace(presets(plan.preset or "modern"), {**plan.settings, **cell.settings}))
+    updates = config.training.iterations // config.forest.update_every
+    if plan.study == "entropy" and not updates:
+        raise InputError(
+            f"in {config.training.iterations} iterations there is no leaf update, before which H is measured",
+            hint=f"use --iterations {2 * config.forest.update_every} or more",
+        )
 
 
 def write_table(what: Study, runs: Mapping[str, Path], setup: str, folder: Path) -> list[Row]:
@@ -119,8 +154,13 @@ def _finished(runs: Mapping[str, Path]) -> dict[str, Path]:
 def _agree(plan: Plan, folder: Path, resume: bool, data: bool) -> Plan:
     """The plan of the study that is there, if that is to go on and nothing else is asked for; else the new one."""
     file = folder / "study.json"
-    if not file.is_file():
-        if folder.exists() and any(folder.iterdir()):
+    begun = any(is_run(run) for run in folder.glob("runs/*"))  # until then the words may be mended
+    if resume and not file.is_file():
+        raise MissingError(
+            f"there is no study in {folder}", hint="leave out --resume to begin one, or name another --out"
+        )
+    if not begun:
+        if folder.exists() and {place.name for place in folder.iterdir()} - {file.name, "runs"}:
             raise InputError(f"{folder} is not empty and holds no study", hint="name another folder with --out")
         with write_whole(file) as part:
             part.write_text(json.dumps({"plan": asdict(plan), **environment(), "seconds": {}}, indent=1))
@@ -129,27 +169,37 @@ def _agree(plan: Plan, folder: Path, resume: bool, data: bool) -> Plan:
         raise InputError(
             f"{folder} holds a study already", hint="go on with it by --resume, or name another folder with --out"
         )
-    old = Plan(**json.loads(file.read_text())["plan"])
-    known = {**asdict(old), **{f"--set {name}": str(value) for name, value in old.settings.items()}}
-    new = {f"--set {name}": str(value) for name, value in plan.settings.items()}
-    new |= {
-        name: value for name, value in asdict(plan).items() if value is not None and name not in ("settings", "data")
-    }
-    new |= {"data": plan.data} if data else {}
-    different = [name for name, value in new.items() if known.get(name) != value]
-    if different:
+    try:
+        old = Plan(**json.loads(file.read_text())["plan"])
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise InputError(f"{file} can't be read: {error}", hint="begin the study anew with another --out") from error
+    was, now = _words(old), _words(plan)
+    if not data:
+        del now["data"]
+    if different := [
+        f"{name}: {was.get(name)} then, {value} now" for name, value in now.items() if was.get(name) != value
+    ]:
         raise InputError(
-            f"{folder} was started with another {' and '.join(different)}",
+            f"{folder} was started with other words ({'; '.join(different)})",
             hint="a study that goes on keeps its settings: leave these out, or use another --out",
         )
     return old
+
+
+def _words(plan: Plan) -> dict[str, str]:
+    """What was said, by name: settings, and the rest of a plan."""
+    said = {
+        **{name: value for name, value in asdict(plan).items() if name not in ("settings", "threads")},
+        **plan.settings,
+    }
+    return {name: str(value) for name, value in said.items() if value is not None}
 
 
 def _note(folder: Path, cell: Cell, seconds: float) -> None:
     """How long a cell took, in study.json: never in study.csv, which is the same on every machine."""
     file = folder / "study.json"
     about = json.loads(file.read_text())
-    about["seconds"][cell.name] = round(seconds, 1)
+    about["seconds"][cell.name] = round(about["seconds"].get(cell.name, 0) + seconds, 1)
     with write_whole(file) as part:
         part.write_text(json.dumps(about, indent=1))
 
@@ -163,51 +213,46 @@ class Task:
     run: Path
     device: str
     workers: int | None
-    keep: bool
-    threads: int
 
 
 Took = tuple[float, str]  # seconds, and why it failed, if it did
 
 
-def _each(tasks: Iterable[Task], jobs: int, listener: Listener | None) -> Iterable[Took]:
-    """How each cell went, in order."""
+def _each(tasks: Iterable[Task], jobs: int, listener: Listener | None) -> Iterator[tuple[Task, Took]]:
+    """How each cell went: one after the other where one can watch, or side by side."""
     if jobs == 1:
         for task in tasks:
-            yield _train(task, listener)
+            yield task, _train(task, listener)
         return
-    try:
-        with workers(jobs, 1, "use fewer --jobs, and --resume") as side_by_side:
-            yield from side_by_side(_train, tasks)
-    except BaseException:
-        for child in multiprocessing.active_children():  # they save what they have each minute
-            child.terminate()
-        raise
+    yield from as_done(_train, tasks, jobs, "use fewer --jobs, and --resume")
 
 
 def _train(task: Task, listener: Listener | None = None) -> Took:
     began = time.monotonic()
-    torch.set_num_threads(task.threads)
+    torch.set_num_threads(task.plan.threads)
     plan = task.plan
+    words: dict[str, Any] = {"resume": True}  # a run that is there knows its own settings
+    if not is_run(task.run):
+        words = {"preset": plan.preset, "settings": {**plan.settings, **task.cell.settings}}
+        words |= {"list": plan.list, "exclude": plan.exclude}
     try:
         train(
             plan.data,
             out=task.run,
-            preset=plan.preset,
-            settings={**plan.settings, **task.cell.settings},
             folds=plan.folds,
-            list=plan.list,
-            exclude=plan.exclude,
             device=task.device,
             workers=task.workers,
-            resume=is_run(task.run),
             listener=listener,
+            **words,
         )
     except TrainingError as error:  # a loss that is no number is a result, too
         return time.monotonic() - began, error.message
-    if not task.keep:
-        run = open_run(task.run)
-        for number in run.folds_there()[1:]:  # a fold's checkpoint holds the backbone, too
+    return time.monotonic() - began, ""
+
+
+def _remove_checkpoints(runs: Iterable[Path]) -> None:
+    """Of all folds but the first: each holds the whole backbone."""
+    for run in map(open_run, filter(is_run, runs)):
+        for number in run.folds_there()[1:]:
             for file in run.fold(number).glob("*.safetensors"):
                 file.unlink()
-    return time.monotonic() - began, ""

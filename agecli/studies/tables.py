@@ -31,7 +31,7 @@ COLUMNS = (
     "paper_mae",
     "paper_cs5",
 )
-SHOWN = ("label", "mae", "mae_range", "cs5", "difference", "difference_range", "paper_mae", "paper_cs5")
+SHOWN = ("label", "mae", "mae_range", "cs5", "against", "difference_range", "paper_mae", "paper_cs5")
 ENTROPY_COLUMNS = ("cell", "label", "group", "iteration", "entropy", "T")
 Row = dict[str, Any]
 
@@ -67,9 +67,10 @@ def _more(study: Study, rows: list[Row], setup: str) -> list[Row]:
             {"cell": "std", "label": f"std of {len(rows)} assignments", "mae": tidy(std), "paper_mae": PHI_STD},
         ]
     if study.name == "benchmark":
+        title, printed = BENCHMARKS.get(setup, ("", ()))
         return [
-            {"cell": "", "label": f"{row.method} (printed)", "paper_mae": row.mae, "paper_cs5": row.cs5}
-            for row in BENCHMARKS.get(setup, ("", ()))[1]
+            {"cell": "", "label": f"{row.method} ({title})", "paper_mae": row.mae, "paper_cs5": row.cs5}
+            for row in printed
             if row.method not in OURS
         ]
     return []
