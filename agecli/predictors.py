@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -63,13 +64,9 @@ class OnnxPredictor:
     """A model that `agecli export` wrote."""
 
     def __init__(self, path: Path, threads: int = 0) -> None:
-        import onnxruntime as ort
-
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads  # 0: as many as there are cores
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # other work wants the cores, too
+        self.path, self.threads = path, threads  # 0: as many as there are cores
         try:
-            self.session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            self.session = self._open()
             self.about = About.from_json(self.session.get_modelmeta().custom_metadata_map[METADATA])
         except InputError as error:
             raise InputError(f"{path}: {error.message}", error.hint) from error
@@ -78,9 +75,31 @@ class OnnxPredictor:
         except Exception as error:  # onnxruntime has a class of its own for each way a file can be damaged
             raise InputError(f"{path} is no whole ONNX file ({error})", hint="export or fetch it again") from error
 
+    def _open(self, faces: int | None = None) -> Any:
+        """The graph, for any number of faces or for one that is always the same."""
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = self.threads
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # other work wants the cores, too
+        if faces:
+            options.add_free_dimension_override_by_name("batch", faces)
+        return ort.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
+
+    @cached_property
+    def regular(self) -> Any:
+        """For just as many as are run together: a fifth quicker, which pays when there are many."""
+        return self._open(TOGETHER)
+
     def pmf(self, pixels: Pixels) -> NDArray[np.float32]:
         parts = [pixels[start : start + TOGETHER] for start in range(0, len(pixels), TOGETHER)]
-        return np.concatenate([self.session.run(None, {"pixels": part})[0] for part in parts])
+        many = len(pixels) >= 2 * TOGETHER
+        return np.concatenate(
+            [
+                (self.regular if many and len(part) == TOGETHER else self.session).run(None, {"pixels": part})[0]
+                for part in parts
+            ]
+        )
 
 
 class TorchPredictor:

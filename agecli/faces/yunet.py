@@ -41,6 +41,8 @@ def _decode(said: Mapping[str, NDArray[Any]], stride: int, columns: int, least: 
     cls, obj, bbox, kps = (said[f"{part}_{stride}"][0] for part in ("cls", "obj", "bbox", "kps"))
     scores = np.sqrt(np.clip(cls[:, 0], 0, 1) * np.clip(obj[:, 0], 0, 1))
     (cells,) = np.nonzero(scores >= least)
+    if not len(cells):  # most faces are of one size, and two of the grids say nothing
+        return np.zeros((0, 9), np.float32)
     corner = np.stack((cells % columns, cells // columns), axis=1)
     size = np.exp(bbox[cells, 2:])
     middle = corner + bbox[cells, :2]
