@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from agecli.plots import COLOURS, HEIGHT, LINES, MARKERS, SOFT, WIDTH, drawn, legend
 from agecli.studies.cells import Study
@@ -40,11 +41,11 @@ def lines(study: Study, rows: Rows, setup: str) -> Figure:
         some = [row for row in rows if row["group"] == group]
         x, mae = [row["x"] for row in some], [row["mae"] for row in some]
         axes.plot(x, mae, **looks(number))
-        axes.fill_between(
-            x, [r["mae_low"] for r in some], [r["mae_high"] for r in some], color=COLOURS[number], alpha=0.12, lw=0
-        )
+        if len(groups) <= 2:  # more bands would hide each other; study.csv has them
+            low, high = ([row[f"mae_{end}"] for row in some] for end in ("low", "high"))
+            axes.fill_between(x, low, high, color=COLOURS[number], alpha=0.12, lw=0)
     axes.set(xlabel=study.varies, ylabel="MAE, years")
-    axes.set_xticks(sorted({row["x"] for row in rows}), minor=len({row["x"] for row in rows}) > 12)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend(figure, {}, **{group: Line2D([], [], **looks(number)) for number, group in enumerate(groups)})
     return figure
 
@@ -68,6 +69,7 @@ def phi(study: Study, rows: Rows, setup: str) -> Figure:
         }
         legend(figure, {}, **shown)
     axes.set(xlabel="random assignment φ", ylabel="MAE, years")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 
