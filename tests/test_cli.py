@@ -155,7 +155,7 @@ def test_every_photo_gets_a_record_in_order(cli: Cli, toy: Path, tmp_path: Path,
     (tmp_path / "empty").mkdir()
     done = cli("predict", "empty", "none*.jpg", photos[0], "--no-detect", "-m", trained)
     errors = [json.loads(line)["error"] for line in done.stdout.splitlines()]
-    assert errors == ["it is a folder without pictures", "there is no such file", None]
+    assert errors == ["it is a folder without pictures", "no file matches this pattern", None]
 
 
 def test_formats_and_files(cli: Cli, toy: Path, tmp_path: Path, trained: Path) -> None:
