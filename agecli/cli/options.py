@@ -36,6 +36,29 @@ Settings = Annotated[
     typer.Option("--set", help="Any other setting, section.key=value. `agecli info --settings` lists them."),
 ]
 
+# What a run is trained with, in `train` and in `study`
+Data = Annotated[Path | None, typer.Option(help="Folder with a manifest.csv or a labels.csv.", show_default="aligned")]
+Setup = Annotated[str | None, typer.Option(help=SETUPS, show_default="random")]
+Preset = Annotated[str | None, typer.Option(help="modern, or paper for the paper's settings.", show_default="modern")]
+ConfigFile = Annotated[Path | None, typer.Option(help="A TOML file of settings over the preset.")]
+Backbone = Annotated[
+    str | None, typer.Option(help="vgg16, resnet18, … or timm:NAME.", show_default="timm:tf_efficientnet_lite0")
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(help="imagenet, none, a file, or default: the bundled model's.", show_default="imagenet"),
+]
+Freeze = Annotated[
+    bool | None,
+    typer.Option("--freeze", help="Keep the backbone as it is: its features are computed once, and cached."),
+]
+Iterations = Annotated[int | None, typer.Option(help="Mini-batches to learn from.", show_default="3000")]
+BatchSize = Annotated[int | None, typer.Option(help="Faces in a mini-batch.", show_default="32")]
+Rate = Annotated[float | None, typer.Option(help="Learning rate.", show_default="0.001")]
+Select = Annotated[str | None, typer.Option(help="The checkpoint to test: val (the best) or last.", show_default="val")]
+Folds = Annotated[str | None, typer.Option(help="Only these, as in 1-3,5.", show_default="all")]
+Seed = Annotated[int | None, typer.Option(help="Of all random numbers.", show_default="0")]
+
 
 def form_of(form: Format | None, output: Path | None) -> str:
     if form:

@@ -10,15 +10,27 @@ from typing import Annotated
 import typer
 
 from agecli.cli.options import (
-    SETUPS,
+    Backbone,
+    BatchSize,
+    ConfigFile,
+    Data,
     Device,
     Exclude,
+    Folds,
     Form,
+    Freeze,
+    Iterations,
     List,
     Output,
+    Preset,
     Quiet,
+    Rate,
+    Seed,
+    Select,
     Settings,
+    Setup,
     Verbose,
+    Weights,
     Workers,
     assignment,
     form_of,
@@ -35,34 +47,20 @@ def study(
             "benchmark: DRF and DLDLF beside the paper's table of the setup."
         ),
     ],
-    data: Annotated[
-        Path | None, typer.Option(help="Folder with a manifest.csv or a labels.csv.", show_default="aligned")
-    ] = None,
-    setup: Annotated[str | None, typer.Option(help=SETUPS, show_default="random")] = None,
+    data: Data = None,
+    setup: Setup = None,
     out: Annotated[Path | None, typer.Option(help="The study's folder.", show_default="studies/<name>")] = None,
-    preset: Annotated[
-        str | None, typer.Option(help="modern, or paper for the paper's settings.", show_default="modern")
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of settings over the preset.")] = None,
-    backbone: Annotated[
-        str | None, typer.Option(help="vgg16, resnet18, … or timm:NAME.", show_default="timm:tf_efficientnet_lite0")
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(help="imagenet, none, a file, or default: the bundled model's.", show_default="imagenet"),
-    ] = None,
-    freeze: Annotated[
-        bool | None,
-        typer.Option("--freeze", help="Keep the backbone as it is: its features are computed once, and cached."),
-    ] = None,
-    iterations: Annotated[int | None, typer.Option(help="Mini-batches to learn from.", show_default="3000")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Faces in a mini-batch.", show_default="32")] = None,
-    lr: Annotated[float | None, typer.Option(help="Learning rate.", show_default="0.001")] = None,
-    select: Annotated[
-        str | None, typer.Option(help="The checkpoint to test: val (the best) or last.", show_default="val")
-    ] = None,
-    folds: Annotated[str | None, typer.Option(help="Only these, as in 1-3,5.", show_default="all")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of all random numbers.", show_default="0")] = None,
+    preset: Preset = None,
+    config: ConfigFile = None,
+    backbone: Backbone = None,
+    weights: Weights = None,
+    freeze: Freeze = None,
+    iterations: Iterations = None,
+    batch_size: BatchSize = None,
+    lr: Rate = None,
+    select: Select = None,
+    folds: Folds = None,
+    seed: Seed = None,
     list_: List = None,
     exclude: Exclude = None,
     set_: Settings = None,

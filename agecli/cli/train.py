@@ -11,15 +11,27 @@ from typing import Annotated
 import typer
 
 from agecli.cli.options import (
-    SETUPS,
+    Backbone,
+    BatchSize,
+    ConfigFile,
+    Data,
     Device,
     Exclude,
+    Folds,
     Form,
+    Freeze,
+    Iterations,
     List,
     Output,
+    Preset,
     Quiet,
+    Rate,
+    Seed,
+    Select,
     Settings,
+    Setup,
     Verbose,
+    Weights,
     Workers,
     assignment,
     form_of,
@@ -28,35 +40,23 @@ from agecli.cli.options import (
 
 
 def train(
-    data: Annotated[
-        Path | None, typer.Option(help="Folder with a manifest.csv or a labels.csv.", show_default="aligned")
-    ] = None,
+    data: Data = None,
     model: Annotated[
         str | None, typer.Option(help="drf, dldlf, dndf, drf-nrf or regression.", show_default="drf")
     ] = None,
-    setup: Annotated[str | None, typer.Option(help=SETUPS, show_default="random")] = None,
+    setup: Setup = None,
     out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/<model>-<setup>")] = None,
-    preset: Annotated[
-        str | None, typer.Option(help="modern, or paper for the paper's settings.", show_default="modern")
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of settings over the preset.")] = None,
-    backbone: Annotated[
-        str | None, typer.Option(help="vgg16, resnet18, … or timm:NAME.", show_default="timm:tf_efficientnet_lite0")
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(help="imagenet, none, a file, or default: the bundled model's.", show_default="imagenet"),
-    ] = None,
+    preset: Preset = None,
+    config: ConfigFile = None,
+    backbone: Backbone = None,
+    weights: Weights = None,
     init: Annotated[
         str | None, typer.Option(help="Go on from a trained model: default, or a checkpoint.", show_default="none")
     ] = None,
-    freeze: Annotated[
-        bool | None,
-        typer.Option("--freeze", help="Keep the backbone as it is: its features are computed once, and cached."),
-    ] = None,
-    iterations: Annotated[int | None, typer.Option(help="Mini-batches to learn from.", show_default="3000")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Faces in a mini-batch.", show_default="32")] = None,
-    lr: Annotated[float | None, typer.Option(help="Learning rate.", show_default="0.001")] = None,
+    freeze: Freeze = None,
+    iterations: Iterations = None,
+    batch_size: BatchSize = None,
+    lr: Rate = None,
     trees: Annotated[int | None, typer.Option(help="K.", show_default="5")] = None,
     depth: Annotated[int | None, typer.Option(help="Levels of nodes, the leaves included.", show_default="6")] = None,
     units: Annotated[int | None, typer.Option(help="M, the outputs of f.", show_default="128")] = None,
@@ -69,11 +69,9 @@ def train(
     ensemble: Annotated[
         str | None, typer.Option(help="joint, or alternating: one tree learns at a time.", show_default="joint")
     ] = None,
-    select: Annotated[
-        str | None, typer.Option(help="The checkpoint to test: val (the best) or last.", show_default="val")
-    ] = None,
-    folds: Annotated[str | None, typer.Option(help="Only these, as in 1-3,5.", show_default="all")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of all random numbers.", show_default="0")] = None,
+    select: Select = None,
+    folds: Folds = None,
+    seed: Seed = None,
     list_: List = None,
     exclude: Exclude = None,
     set_: Settings = None,
