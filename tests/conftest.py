@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from typer.testing import CliRunner, Result
 
+from agecli.cli import app
 from agecli.data.toy import draw_faces
 
 settings.register_profile("busy", deadline=None)  # a loaded machine is no failure
@@ -23,6 +25,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def invoke(*arguments: object) -> Result:
+    """The same command in this process: for errors, which need no process of their own, nor seconds to load torch."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -36,7 +36,7 @@ from agecli.duplicates import Duplicates, Link
 from agecli.errors import InputError, MissingError
 from agecli.files import read_csv, write_csv
 from agecli.report import write_rows
-from tests.conftest import Cli
+from tests.conftest import Cli, invoke
 
 
 def row(path: str, age: str = "30", source: str = "", **known: str) -> Row:
@@ -294,9 +294,10 @@ def test_what_the_audit_finds_is_left_out_of_training(cli: Cli, toy: Path, tmp_p
     table[1] = ",".join([path, "140", *rest])
     (tmp_path / "data/labels.csv").write_text("\n".join(table) + "\n")
     small = ("--backbone", "timm:test_efficientnet", "--weights", "none", "--freeze", "--set", "data.size=64")
-    train = ("train", "--data", "data", *small, "--iterations", "20", "--batch-size", "16", "--out", "run")
-    refused = cli(*train)
-    assert refused.returncode == 2
+    faces = ("--data", tmp_path / "data", "--out", tmp_path / "run")
+    train = ("train", *faces, *small, "--iterations", "20", "--batch-size", "16")
+    refused = invoke(*train)
+    assert refused.exit_code == 2
     assert "age 140 is outside" in refused.stderr
     assert "agecli audit" in refused.stderr
     done = cli("audit", "data", "--workers", 2)
@@ -304,10 +305,10 @@ def test_what_the_audit_finds_is_left_out_of_training(cli: Cli, toy: Path, tmp_p
     assert read_csv(tmp_path / "suspicious.csv")[0]["problem"] == "age_impossible"
     counted = {row["what"]: row["count"] for row in map(json.loads, done.stdout.splitlines()) if not row["group"]}
     assert counted["photos"] == 120
-    done = cli(*train, "--exclude", "suspicious.csv")
+    done = cli(*train, "--exclude", tmp_path / "suspicious.csv")
     assert done.returncode == 0, done.stderr
     used = {row["path"] for row in read_csv(tmp_path / "run/splits.csv")}
     assert len(used) == 119
-    done = cli("train", "--resume", "--out", "run", "--exclude", "suspicious.csv")
-    assert done.returncode == 0, done.stderr
-    assert cli("evaluate", "run").returncode == 0
+    again = invoke("train", "--resume", "--out", tmp_path / "run", "--exclude", tmp_path / "suspicious.csv")
+    assert again.exit_code == 0, again.stderr
+    assert invoke("evaluate", tmp_path / "run").exit_code == 0

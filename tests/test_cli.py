@@ -10,11 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 import agecli
-from agecli.cli import app
-from tests.conftest import Cli
+from tests.conftest import Cli, invoke
 
 SMALL = (
     "--backbone",
@@ -27,11 +25,6 @@ SMALL = (
     "16",
     "--freeze",
 )
-
-
-def invoke(*arguments: object) -> Result:
-    """The same command in this process: for errors, which need no process of their own."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def test_help_and_version_do_not_import_torch() -> None:
@@ -158,8 +151,8 @@ def test_every_photo_gets_a_record_in_order(cli: Cli, toy: Path, tmp_path: Path,
     assert errors == ["it is a folder without pictures", "no file matches this pattern", None]
 
 
-def test_formats_and_files(cli: Cli, toy: Path, tmp_path: Path, trained: Path) -> None:
-    base = ("predict", toy / "images", "--no-detect", "-m", trained)
+def test_formats_and_files(cli: Cli, toy: Path, tmp_path: Path) -> None:
+    base = ("predict", toy / "images", "--no-detect")
     table = cli(*base, "--format", "table").stdout.splitlines()
     assert table[0].split() == ["age", "90", "%", "interval", "0", "20", "40", "60", "80", "photo"]
     assert len(table) == 121
@@ -174,12 +167,12 @@ def test_formats_and_files(cli: Cli, toy: Path, tmp_path: Path, trained: Path) -
     assert lines[1].split(",")[9:13] == ["0", "0", "160", "160"]
 
 
-def test_names_from_globs_lists_and_stdin(cli: Cli, toy: Path, tmp_path: Path, trained: Path) -> None:
+def test_names_from_globs_lists_and_stdin(cli: Cli, toy: Path, tmp_path: Path) -> None:
     odd = tmp_path / "a b\nc.jpg"
     photo = next((toy / "images").iterdir())
     shutil.copy(photo, odd)
     (tmp_path / "list.txt").write_text(f"{photo}\r\n\n{photo}\n")
-    base = ("predict", "--no-detect", "-m", trained)
+    base = ("predict", "--no-detect")
     assert len(cli(*base, f"{toy}/images/000*.jpg").stdout.splitlines()) == 60
     assert len(cli(*base, "@list.txt").stdout.splitlines()) == 2
     assert len(cli(*base, "-", stdin=os.fsencode(photo) + b"\n").stdout.splitlines()) == 1
@@ -187,10 +180,10 @@ def test_names_from_globs_lists_and_stdin(cli: Cli, toy: Path, tmp_path: Path, t
     assert [json.loads(record)["source"] for record in records] == [str(odd), str(photo)]
 
 
-def test_file_names_need_not_be_utf8(toy: Path, tmp_path: Path, trained: Path) -> None:
+def test_file_names_need_not_be_utf8(toy: Path, tmp_path: Path) -> None:
     name = os.fsencode(tmp_path) + b"/caf\xe9.jpg"
     Path(os.fsdecode(name)).write_bytes(next((toy / "images").iterdir()).read_bytes())
-    command: list[str | bytes] = [sys.executable, "-m", "agecli", "predict", name, "--no-detect", "-m", str(trained)]
+    command: list[str | bytes] = [sys.executable, "-m", "agecli", "predict", name, "--no-detect"]
     for form in ("csv", "table", "jsonl"):
         environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
         done = subprocess.run([*command, "--format", form], capture_output=True, env=environment)
@@ -207,8 +200,8 @@ def test_a_path_that_can_not_be_written_is_named(toy: Path, tmp_path: Path, trai
     assert done.stderr.startswith("error: ")
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(toy: Path, trained: Path) -> None:
-    command = f"{sys.executable} -m agecli predict {toy}/images --no-detect -m {trained} --batch-size 1 | head -1"
+def test_a_reader_that_has_seen_enough_is_no_error(toy: Path) -> None:
+    command = f"{sys.executable} -m agecli predict {toy}/images --no-detect --batch-size 1 | head -1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 1

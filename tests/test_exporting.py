@@ -16,19 +16,27 @@ from agecli.checkpoint import load_checkpoint
 from agecli.errors import AgecliError, InputError, MissingError
 from agecli.model import AgeModel
 from agecli.predictors import OnnxPredictor, TorchPredictor, load_predictor
-from tests.conftest import Cli
+from tests.conftest import Cli, invoke
 from tests.test_training import TINY
+
+
+def made(model: str, toy: Path, folder: Path) -> tuple[Path, Path]:
+    settings = {"data.size": 64, "data.val_share": 0.4}
+    agecli.train(toy, out=folder / "run", **{**TINY, "model": model, "settings": settings})
+    checkpoint = folder / "run/fold-1/best.safetensors"
+    agecli.export(checkpoint, out=folder / "model.onnx")
+    return checkpoint, folder / "model.onnx"
 
 
 @pytest.fixture(scope="module", params=["drf", "dldlf", "regression"])
 def models(request: pytest.FixtureRequest, toy: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A checkpoint of each kind, and the same as ONNX."""
-    folder = tmp_path_factory.mktemp(request.param)
-    settings = {"data.size": 64, "data.val_share": 0.4}
-    agecli.train(toy, out=folder / "run", **{**TINY, "model": request.param, "settings": settings})
-    checkpoint = folder / "run/fold-1/best.safetensors"
-    agecli.export(checkpoint, out=folder / "model.onnx")
-    return checkpoint, folder / "model.onnx"
+    return made(request.param, toy, tmp_path_factory.mktemp(request.param))
+
+
+@pytest.fixture(scope="module")
+def drf(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return made("drf", toy, tmp_path_factory.mktemp("one"))
 
 
 @pytest.mark.parametrize("faces", [1, 2, 7])
@@ -62,40 +70,40 @@ def test_predict_gives_the_same_records_and_imports_no_torch(models: tuple[Path,
 
 
 def test_a_graph_that_says_something_else_is_not_written(
-    models: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    drf: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(AgeModel, "forward", lambda self, pixels: torch.roll(self.ages(self.network(pixels)), 1, 1))
     with pytest.raises(AgecliError, match="other ages as ONNX"):
-        agecli.export(models[0], out=tmp_path / "model.onnx")
+        agecli.export(drf[0], out=tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_model_is_said(cli: Cli, models: tuple[Path, Path], toy: Path, tmp_path: Path) -> None:
-    (tmp_path / "cut.onnx").write_bytes(models[1].read_bytes()[:5000])
+def test_what_is_no_model_is_said(drf: tuple[Path, Path], toy: Path, tmp_path: Path) -> None:
+    (tmp_path / "cut.onnx").write_bytes(drf[1].read_bytes()[:5000])
     for path in (tmp_path / "cut.onnx", tmp_path / "none.onnx"):
         with pytest.raises((InputError, MissingError), match=path.name):
             load_predictor(path)
     with pytest.raises(InputError, match="runs on the CPU"):
-        load_predictor(models[1], "cuda")
-    done = cli("export", toy, "--out", "x.onnx")
-    assert done.returncode == 2
+        load_predictor(drf[1], "cuda")
+    done = invoke("export", toy, "--out", tmp_path / "x.onnx")
+    assert done.exit_code == 2
     assert "is a folder" in done.stderr
 
 
-def test_the_command_says_how_close_it_is(cli: Cli, models: tuple[Path, Path], tmp_path: Path) -> None:
-    done = cli("export", models[0], "--out", "x.onnx")
+def test_the_command_says_how_close_it_is(cli: Cli, drf: tuple[Path, Path], tmp_path: Path) -> None:
+    done = cli("export", drf[0], "--out", "x.onnx")
     assert done.returncode == 0, done.stderr
     assert "differ from the checkpoint's by" in done.stderr
-    assert cli("export", models[0], "--out", "half.safetensors").returncode == 0
-    whole, half = (load_checkpoint(path) for path in (models[0], tmp_path / "half.safetensors"))
-    assert (tmp_path / "half.safetensors").stat().st_size < 0.7 * models[0].stat().st_size
+    assert invoke("export", drf[0], "--out", tmp_path / "half.safetensors").exit_code == 0
+    whole, half = (load_checkpoint(path) for path in (drf[0], tmp_path / "half.safetensors"))
+    assert (tmp_path / "half.safetensors").stat().st_size < 0.7 * drf[0].stat().st_size
     assert half.about == whole.about
     pixels = torch.randint(0, 256, (4, 3, 64, 64), dtype=torch.uint8)
     with torch.inference_mode():
         assert (half.model(pixels) - whole.model(pixels)).abs().max() < 1e-2
-    for out, says in ((models[0], "is the checkpoint itself"), ("x.pth", "of no kind that can be written")):
-        refused = cli("export", models[0], "--out", out)
-        assert refused.returncode == 2
+    for out, says in ((drf[0], "is the checkpoint itself"), ("x.pth", "of no kind that can be written")):
+        refused = invoke("export", drf[0], "--out", out)
+        assert refused.exit_code == 2
         assert says in refused.stderr
     assert (tmp_path / "x.onnx").stat().st_size > 10_000
-    assert load_checkpoint(models[0]).about == OnnxPredictor(tmp_path / "x.onnx").about
+    assert load_checkpoint(drf[0]).about == OnnxPredictor(tmp_path / "x.onnx").about

@@ -15,13 +15,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from typer.testing import CliRunner, Result
 
 import agecli
 from agecli import inspection
 from agecli.ages import AgeGrid
 from agecli.checkpoint import save_checkpoint
-from agecli.cli import app
 from agecli.config import Config, replace
 from agecli.errors import InputError, MissingError
 from agecli.files import read_csv
@@ -29,7 +27,7 @@ from agecli.forest.forests import CategoricalForest, Forest, GaussianForest
 from agecli.forest.gaussian import Gaussians
 from agecli.inspection import examine_leaves, examine_trees, inspect, node_reach, route, unit_use
 from agecli.model import build_model
-from tests.conftest import Cli
+from tests.conftest import Cli, invoke
 from tests.test_training import TINY
 
 K, N, L, M = 2, 7, 8, 10
@@ -160,11 +158,6 @@ def test_units_that_trees_share_are_counted() -> None:
     assert use.shared == ((3, 2, 1), (2, 3, 1), (1, 1, 3))
 
 
-def invoke(*arguments: object) -> Result:
-    """The command in this process, where torch is loaded already."""
-    return CliRunner().invoke(app, ["inspect", *map(str, arguments)])
-
-
 @pytest.fixture(scope="module")
 def run(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "a"
@@ -215,7 +208,9 @@ def test_programs_get_a_row_for_each_leaf(cli: Cli, run: Path, toy: Path, tmp_pa
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(row["tree"], row["leaf"]) for row in rows] == [(k, n) for k in range(1, 6) for n in range(1, 33)]
     assert sum(row["faces"] for row in rows) == pytest.approx(5 * 120, abs=0.01)
-    assert invoke(run / "fold-3/best.safetensors", "--data", toy, "-o", tmp_path / "leaves.csv").exit_code == 0
+    assert (
+        invoke("inspect", run / "fold-3/best.safetensors", "--data", toy, "-o", tmp_path / "leaves.csv").exit_code == 0
+    )
     table = list(csv.DictReader((tmp_path / "leaves.csv").open()))
     assert [float(row["faces"]) for row in table] == [row["faces"] for row in rows]
 
@@ -239,7 +234,7 @@ def test_a_lost_picture_is_left_out_and_told(run: Path, toy: Path, tmp_path: Pat
     data = tmp_path / "toy"
     shutil.copytree(toy, data)
     next((data / "images").iterdir()).write_text("no picture")
-    done = invoke(run, "--data", data, "--format", "table")
+    done = invoke("inspect", run, "--data", data, "--format", "table")
     assert done.exit_code == 1
     assert f"119 faces: all of {data}" in done.output
     assert "1 picture(s) could not be read" in done.output
@@ -260,7 +255,7 @@ def test_the_bundled_model_tells_what_it_can_without_faces(cli: Cli) -> None:
 
 
 def test_what_is_not_there_is_said_plainly(run: Path, tmp_path: Path) -> None:
-    done = invoke("nothing.safetensors")
+    done = invoke("inspect", "nothing.safetensors")
     assert done.exit_code == 3
     assert "there is no run or checkpoint nothing.safetensors" in done.output
     with pytest.raises(MissingError, match="is no run folder"):

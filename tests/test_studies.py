@@ -8,16 +8,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import agecli
 from agecli.config import Config, check, implied, replace
 from agecli.errors import InputError
 from agecli.files import read_csv
 from agecli.studies.cells import STUDIES, find_study
 from agecli.studies.paper import ABLATION, BENCHMARKS
 from agecli.studies.pictures import draw
-from tests.conftest import Cli
+from tests.conftest import Cli, invoke
 
 SMALL = (
     *("--setup", "subject", "--weights", "none", "--freeze", "--iterations", "60", "--batch-size", "16"),
@@ -26,10 +28,10 @@ SMALL = (
 )
 
 
-def said(cli: Cli, *arguments: object, code: int = 0) -> str:
+def said(*arguments: object, code: int = 0) -> str:
     """What the command prints: the result, or what it says when it fails."""
-    done = cli("study", *arguments)
-    assert done.returncode == code, done.stderr
+    done = invoke("study", *arguments)
+    assert done.exit_code == code, done.stderr
     return done.stderr if code else done.stdout
 
 
@@ -67,8 +69,16 @@ def test_the_rows_of_the_ablation_are_those_of_the_paper() -> None:
 
 
 def start(*arguments: object, cwd: Path) -> subprocess.Popen[str]:
+    """As from a terminal, where Ctrl-C is heard, also if the tests themselves run in the background."""
     command = [sys.executable, "-m", "agecli", "study", *map(str, arguments)]
-    return subprocess.Popen(command, cwd=cwd, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    return subprocess.Popen(
+        command,
+        cwd=cwd,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 def wait_for(pattern: str, count: int, study: subprocess.Popen[str], folder: Path) -> list[Path]:
@@ -83,7 +93,7 @@ def test_ablation_killed_in_the_middle_and_resumed_is_the_same_table(cli: Cli, t
     """Two cells are cut off in a fold, between two of its saved states, and go on from these."""
     saving = ("--set", "training.save_every=0", "--data", toy, *SMALL)
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    said(cli, "ablation", *saving, "--out", whole)
+    said("ablation", *saving, "--out", whole)
     killed = start("ablation", *saving, "--out", cut, "--jobs", "2", cwd=tmp_path)
     wait_for("runs/*/report.csv", 2, killed, cut)
     wait_for("runs/*/fold-*/state.safetensors", 1, killed, cut)
@@ -92,10 +102,11 @@ def test_ablation_killed_in_the_middle_and_resumed_is_the_same_table(cli: Cli, t
     finished = list(cut.glob("runs/*/report.csv"))
     assert 2 <= len(finished) < 10
     before = {file: file.stat().st_mtime_ns for file in finished}
-    printed = said(cli, "ablation", "--resume", "--out", cut)
+    done = cli("study", "ablation", "--resume", "--out", cut)
+    assert done.returncode == 0, done.stderr
     assert (cut / "study.csv").read_bytes() == (whole / "study.csv").read_bytes()
     assert {file: file.stat().st_mtime_ns for file in finished} == before  # no finished cell was run again
-    rows = [json.loads(line) for line in printed.splitlines()]
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["cell"] for row in rows] == list(ABLATION)
     assert rows[-1]["difference"] is None  # the reference itself
     assert all(row["mae_low"] <= row["mae"] <= row["mae_high"] for row in rows)
@@ -103,9 +114,9 @@ def test_ablation_killed_in_the_middle_and_resumed_is_the_same_table(cli: Cli, t
     assert (cut / "ablation.svg").read_bytes() == (whole / "ablation.svg").read_bytes()
     assert not list(cut.glob("runs/*/fold-2/*.safetensors"))
     assert list(cut.glob("runs/*/fold-1/best.safetensors"))
-    done = cli("evaluate", cut / "runs/drf")
-    assert done.returncode == 3
-    assert "run it with --keep" in done.stderr
+    refused = invoke("evaluate", cut / "runs/drf")
+    assert refused.exit_code == 3
+    assert "run it with --keep" in refused.stderr
 
 
 def test_ctrl_c_stops_all_cells_and_says_how_to_go_on(toy: Path, tmp_path: Path) -> None:
@@ -113,19 +124,22 @@ def test_ctrl_c_stops_all_cells_and_says_how_to_go_on(toy: Path, tmp_path: Path)
     study = start("benchmark", "--data", toy, *long, "--out", "study", "--jobs", "2", cwd=tmp_path)
     wait_for("study/runs/*/config.toml", 2, study, tmp_path)
     study.send_signal(signal.SIGINT)
-    _, words = study.communicate(timeout=120)
+    try:
+        _, words = study.communicate(timeout=120)
+    finally:
+        study.kill()  # one that did not stop would go on for hours
     assert study.returncode == 130, words
     assert "agecli study benchmark --resume --out study" in words
     assert not list(tmp_path.glob("study/runs/*/report.csv"))
 
 
-def test_a_mended_command_just_works_and_a_study_goes_on_from_anywhere(cli: Cli, toy: Path, tmp_path: Path) -> None:
+def test_a_mended_command_just_works_and_a_study_goes_on_from_anywhere(toy: Path, tmp_path: Path) -> None:
     """With the paper's preset, another backbone than its own, and a file that is named from where one is."""
-    said(cli, "alpha", "--data", tmp_path / "nowhere", *SMALL, "--out", "study", code=3)
-    assert "unknown setting" in said(cli, "alpha", "--data", toy, "--set", "forest.tree=3", "--out", "study", code=2)
-    run = ("--iterations", "20", "--freeze", "--weights", "none", "--set", "data.size=32")
-    done = cli("train", "--data", toy, *run, "--out", "lender")
-    assert done.returncode == 0, done.stderr
+    there = ("--out", tmp_path / "study")
+    said("alpha", "--data", tmp_path / "nowhere", *SMALL, *there, code=3)
+    assert "unknown setting" in said("alpha", "--data", toy, "--set", "forest.tree=3", *there, code=2)
+    lender: dict[str, Any] = {"iterations": 20, "freeze": True, "weights": "none", "settings": {"data.size": 32}}
+    agecli.train(toy, out=tmp_path / "lender", **lender)
     lent = ("--preset", "paper", "--weights", "lender/fold-1/best.safetensors", "--freeze", "--iterations", "50")
     cut = start("benchmark", "--data", toy, *lent, "--lr", "0.001", "--out", "study", cwd=tmp_path)
     wait_for("study/runs/dldlf/config.toml", 1, cut, tmp_path)
@@ -139,32 +153,32 @@ def test_a_mended_command_just_works_and_a_study_goes_on_from_anywhere(cli: Cli,
     assert "the paper has no table for the setup random" in again.stderr
 
 
-def test_other_words_for_a_study_that_is_there_are_refused(cli: Cli, toy: Path, tmp_path: Path) -> None:
+def test_other_words_for_a_study_that_is_there_are_refused(toy: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "study")
     words = ("--data", toy, *SMALL, "--folds", "1")
-    said(cli, "alpha", *words, *out)
+    said("alpha", *words, *out)
     rows = read_csv(tmp_path / "study/study.csv")
     assert [float(row["x"]) for row in rows] == [0, 0.5, 1, 2, 3, 4, 6, 8, 10]
-    assert "holds a study already" in said(cli, "alpha", *out, code=2)
-    assert "training.lr: None then, 0.5 now" in said(cli, "alpha", *out, "--resume", "--lr", "0.5", code=2)
-    assert "study: alpha then, depth now" in said(cli, "depth", *out, "--resume", code=2)
-    said(cli, "alpha", *words, *out, "--resume")  # the same words go on with it
+    assert "holds a study already" in said("alpha", *out, code=2)
+    assert "training.lr: None then, 0.5 now" in said("alpha", *out, "--resume", "--lr", "0.5", code=2)
+    assert "study: alpha then, depth now" in said("depth", *out, "--resume", code=2)
+    said("alpha", *words, *out, "--resume")  # the same words go on with it
 
 
-def test_what_a_study_varies_can_not_be_asked_for(cli: Cli, toy: Path, tmp_path: Path) -> None:
+def test_what_a_study_varies_can_not_be_asked_for(toy: Path, tmp_path: Path) -> None:
     words = ("--data", toy, "--out", tmp_path / "study")
-    assert "varies forest.depth itself" in said(cli, "depth", *words, "--set", "forest.depth=3", code=2)
-    assert "there is no study `breadth`" in said(cli, "breadth", *words, code=2)
-    assert "take its backbone alone" in said(cli, "phi", *words, "--set", "init=default", code=2)
-    assert "no leaf update" in said(cli, "entropy", *words, "--iterations", "40", code=2)
-    assert "there is no study in" in said(cli, "phi", *words, "--resume", code=3)
+    assert "varies forest.depth itself" in said("depth", *words, "--set", "forest.depth=3", code=2)
+    assert "there is no study `breadth`" in said("breadth", *words, code=2)
+    assert "take its backbone alone" in said("phi", *words, "--set", "init=default", code=2)
+    assert "no leaf update" in said("entropy", *words, "--iterations", "40", code=2)
+    assert "there is no study in" in said("phi", *words, "--resume", code=3)
     assert not (tmp_path / "study").exists()
 
 
-def test_a_cell_that_fails_does_not_stop_the_others(cli: Cli, toy: Path, tmp_path: Path) -> None:
+def test_a_cell_that_fails_does_not_stop_the_others(toy: Path, tmp_path: Path) -> None:
     """Steps far too large."""
     wild = ("--set", "training.optimiser=sgd", "--lr", "1e30", "--set", "training.clip_norm=0", "--folds", "1")
-    words = said(cli, "benchmark", "--data", toy, *SMALL, *wild, "--out", tmp_path / "study", code=1)
+    words = said("benchmark", "--data", toy, *SMALL, *wild, "--out", tmp_path / "study", code=1)
     assert "is not a number" in words
     assert "2 cell(s) failed: dldlf, drf" in words
 
