@@ -30,9 +30,14 @@ class Backbone:
     picture: PictureSpec
 
 
-def build_backbone(name: str, size: int, crop_share: float) -> Backbone:
+def build_backbone(name: str, size: int, crop_share: float, drop_path: float = 0.0) -> Backbone:
     """`vgg16` and any other classifier of torchvision, or `timm:NAME`; size 0 means what it was made for."""
-    backbone = (_timm if name.startswith("timm:") else _torchvision)(name, size, crop_share)
+    if name.startswith("timm:"):
+        backbone = _timm(name, size, crop_share, drop_path)
+    elif drop_path:
+        raise InputError(f"{name} has no blocks to leave out", hint="use timm:NAME, or no backbone.drop_path")
+    else:
+        backbone = _torchvision(name, size, crop_share)
     if size:
         _try(backbone, name)
     return backbone
@@ -77,7 +82,7 @@ def _torchvision(name: str, size: int, crop_share: float) -> Backbone:
     return Backbone(network, layer.in_features, picture)
 
 
-def _timm(name: str, size: int, crop_share: float) -> Backbone:
+def _timm(name: str, size: int, crop_share: float, drop_path: float) -> Backbone:
     import timm
     from timm.data.config import resolve_model_data_config
 
@@ -88,10 +93,16 @@ def _timm(name: str, size: int, crop_share: float) -> Backbone:
             f"unknown backbone `{name}`",
             hint=f"did you mean `timm:{near[0]}`?" if near else "timm.list_models() in Python lists them",
         )
-    network: Any = timm.create_model(short, pretrained=False, num_classes=0)
+    options: dict[str, Any] = {"pretrained": False, "num_classes": 0}
+    if drop_path:
+        options["drop_path_rate"] = drop_path
+    try:
+        network: Any = timm.create_model(short, **options)
+    except TypeError as error:
+        raise InputError(f"{name} has no blocks to leave out", hint="leave out backbone.drop_path") from error
     made_for: dict[str, Any] = resolve_model_data_config(network)
     if size and size != made_for["input_size"][-1] and hasattr(network, "patch_embed"):
-        network = timm.create_model(short, pretrained=False, num_classes=0, img_size=size)  # transformers must know it
+        network = timm.create_model(short, img_size=size, **options)  # transformers must know it
     picture = PictureSpec(
         size or made_for["input_size"][-1],
         crop_share,

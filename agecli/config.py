@@ -61,6 +61,9 @@ class BackboneConfig:
     name: str = "timm:tf_efficientnet_lite0"
     weights: str = "imagenet"  # or "none", or a file
     freeze: bool = False
+    drop_path: float = (
+        0.0  # how often the last of its residual blocks is left out in training, earlier ones less (timm)
+    )
     mirror: bool = False  # features are the mean of those of a face and of its mirror image: better, in twice the time
 
 
@@ -84,6 +87,7 @@ class DataConfig:
     size: int = 0  # pixels; 0 means what the backbone was made for
     crop_share: float = 0.875  # the side of the crop, as a share of the side of the face picture
     augment: Literal["none", "paper", "modern", "mixed", "wild"] = "modern"
+    blend: float = 0.0  # the most of a face, and of its age, that is taken from another of about the same age
     balance: float = 0.0  # 0 shows all faces equally often, 1 all ages, 0.5 lies between
 
 
@@ -298,7 +302,13 @@ def check(config: Config) -> Config:
     for name, value in shares.items():
         if not 0 < value <= 1:
             raise InputError(f"`{name}` is {value}", hint="it must be above 0 and at most 1")
-    for name, value in {"data.val_share": data.val_share, "training.average": training.average}.items():
+    below_one = {
+        "backbone.drop_path": config.backbone.drop_path,
+        "data.blend": data.blend,
+        "data.val_share": data.val_share,
+        "training.average": training.average,
+    }
+    for name, value in below_one.items():
         if not 0 <= value < 1:
             raise InputError(f"`{name}` is {value}", hint="it must be at least 0 and below 1")
     if config.ages.low >= config.ages.high:

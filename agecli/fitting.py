@@ -16,6 +16,7 @@ from torch.optim import Optimizer
 
 from agecli import ages, distributed
 from agecli.averaging import Average
+from agecli.blending import blend
 from agecli.config import Config
 from agecli.data.loading import Batch
 from agecli.devices import draw_from, to_device
@@ -99,6 +100,8 @@ class Learner:
         set_learning_rate(self.optimiser, learning_rate(self.iteration, training))
         inputs = to_device(batch.inputs, self.device)
         y = batch.ages.to(self.device, non_blocking=True)
+        if self.config.data.blend:
+            inputs, y = blend(inputs, y, self.config.data.blend)
         with torch.autocast(self.device.type, self.precision, enabled=self.half):
             units = self.trainee(inputs)
         routing = self.forest.route(units)  # outside of autocast: the forest is float32

@@ -88,7 +88,9 @@ def build_model(config: Config) -> AgeModel:
     seed = config.training.seed
     with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay the caller's
         torch.manual_seed(derive(seed, "weights"))
-        backbone = build_backbone(config.backbone.name, config.data.size, config.data.crop_share)
+        backbone = build_backbone(
+            config.backbone.name, config.data.size, config.data.crop_share, config.backbone.drop_path
+        )
         f = nn.Linear(backbone.features, 1 if config.model == "regression" else config.forest.units)
         nn.init.normal_(f.weight, std=config.forest.units_std)
         nn.init.zeros_(f.bias)

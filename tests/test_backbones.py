@@ -67,6 +67,21 @@ def test_a_network_that_does_not_fit_is_refused(name: str, size: int, says: str)
         build_backbone(name, size, 0.875)
 
 
+def test_blocks_are_left_out_in_training_only() -> None:
+    torch.manual_seed(0)
+    network = build_backbone("timm:mobilenetv3_small_050", 64, 0.875, drop_path=0.9).network
+    pixels = torch.randn(4, 3, 64, 64)
+    with torch.no_grad():
+        assert not torch.equal(network.train()(pixels), network.train()(pixels))
+        assert torch.equal(network.eval()(pixels), network.eval()(pixels))
+
+
+@pytest.mark.parametrize("name", ["resnet18", "timm:vgg11"])
+def test_a_network_without_such_blocks_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match="no blocks to leave out"):
+        build_backbone(name, 0, 0.875, drop_path=0.1)
+
+
 def test_the_wheel_carries_weights_that_know_something() -> None:
     """Matched by order, since the file has other names; the stem's filters are no random numbers."""
     assert wheel_weights("timm:tf_efficientnet_lite0") is not None

@@ -132,16 +132,22 @@ def test_a_step_is_yielded_for_each_iteration_and_progress_with_each_leaf_update
 @pytest.mark.parametrize("name", ["drf", "dldlf", "regression"])
 @pytest.mark.parametrize("optimiser", ["adamw", "sgd"])
 @pytest.mark.parametrize(
-    ("stop", "average", "ensemble"),
-    [(1, 0.0, "joint"), (50, 0.0, "joint"), (77, 0.0, "joint"), (77, 0.9, "joint"), (77, 0.0, "alternating")],
+    ("stop", "more"),
+    [
+        (1, {}),
+        (50, {}),
+        (77, {}),
+        (77, {"training.average": 0.9}),
+        (77, {"forest.ensemble": "alternating"}),
+        (77, {"data.blend": 0.5}),
+    ],
 )
 def test_a_stop_between_leaf_updates_changes_nothing(
-    name: str, optimiser: str, stop: int, average: float, ensemble: str
+    name: str, optimiser: str, stop: int, more: dict[str, float | str]
 ) -> None:
     features, y = blobs([10.0, 50.0], 3.0)
-    more = {"model": name, "training.iterations": 130, "training.optimiser": optimiser, "training.average": average}
-    more["forest.ensemble"] = ensemble
-    config = replace(Config(), {**BASE, **more})
+    kind = {"model": name, "training.iterations": 130, "training.optimiser": optimiser}
+    config = replace(Config(), {**BASE, **kind, **more})
     straight = learner_for(config, features, y)
     for _ in run(straight, features, y):
         pass
