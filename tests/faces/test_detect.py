@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from PIL import Image
 from skimage import data
 
 from agecli.errors import InputError
@@ -54,6 +55,12 @@ def test_a_face_cut_off_at_brows_and_chin_is_found(photo: Photo) -> None:
 def test_nothing_is_found_where_nothing_is() -> None:
     assert find_faces(np.full((300, 200, 3), 128, np.uint8)) == []
     assert find_faces(np.zeros((1, 1, 3), np.uint8)) == []
+
+
+@pytest.mark.parametrize("name", ["coffee", "gravel", "grass", "moon", "hubble_deep_field", "cell", "coins", "brick"])
+def test_no_face_is_seen_in_pictures_without_one(name: str) -> None:
+    picture = np.asarray(Image.fromarray(getattr(data, name)()).convert("RGB"), np.uint8)
+    assert find_faces(picture, close=True) == []
 
 
 def test_a_turned_photo_gives_the_same_crop_as_an_upright_one(photo: Photo) -> None:
