@@ -63,6 +63,10 @@ class StudyBars(TrainingBars):
     started = 0.0
     before = 0  # cells that were finished when it began
 
+    def folds_told(self, done: int, total: int) -> None:
+        """While several processes train, and say nothing themselves."""
+        self.show("folds", done, total)
+
     def told(self, cell: Cell, done: int, total: int, seconds: float) -> None:
         if not self.started:  # the first one that is told of was begun when the study was
             self.started, self.before = time.monotonic() - seconds, done - 1

@@ -53,6 +53,12 @@ class Run:
     def finished(self, number: int) -> bool:
         return (self.fold(number) / "metrics.csv").is_file()
 
+    def count_folds(self) -> int:
+        """All of them, finished or not: the last line of its splits is of the last one."""
+        with (self.folder / "splits.csv").open("rb") as file:
+            file.seek(-min(4096, file.seek(0, 2)), 2)
+            return int(file.read().rstrip().rpartition(b"\n")[2].partition(b",")[0])
+
     def folds_there(self) -> list[int]:
         """The numbers of its folds that are finished."""
         found = (re.fullmatch(r"fold-(\d+)", folder.name) for folder in self.folder.iterdir() if folder.is_dir())

@@ -68,12 +68,18 @@ def _end_with_parent() -> None:
 In = TypeVar("In")
 Out = TypeVar("Out")
 FEWER = 'did memory run out? Use fewer workers; a Python script needs `if __name__ == "__main__":` around its calls'
+LOOK_EVERY = 3.0  # seconds
 EACH = 4  # items that wait for each process
 ALONE = 8  # items that are done here before other processes are started: for one photo they would only cost time
 
 
-def as_done(function: Callable[[In], Out], items: Iterable[In], count: int, advice: str) -> Iterator[tuple[In, Out]]:
-    """Each item with its result, as soon as it is there. No more than `count` are begun: a stop need not wait for others."""
+def as_done(
+    function: Callable[[In], Out], items: Iterable[In], count: int, advice: str, look: Callable[[], None] = lambda: None
+) -> Iterator[tuple[In, Out]]:
+    """Each item with its result, as soon as it is there. No more than `count` are begun: a stop need not wait for others.
+
+    Every few seconds there is a `look`: at what the processes have written so far.
+    """
     left, begun = iter(items), dict[Future[Out], In]()
     pool = _pool(count)
     try:
@@ -81,8 +87,9 @@ def as_done(function: Callable[[In], Out], items: Iterable[In], count: int, advi
             begun |= {pool.submit(function, item): item for item in islice(left, count - len(begun))}
             if not begun:
                 return
-            for future in wait(begun, return_when=FIRST_COMPLETED).done:
+            for future in wait(begun, LOOK_EVERY, return_when=FIRST_COMPLETED).done:
                 yield begun.pop(future), future.result()
+            look()
     except BrokenProcessPool as error:
         raise InputError("a worker was killed", hint=f"did memory run out? {advice}") from error
     except BaseException:

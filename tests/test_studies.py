@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from agecli.files import read_csv
 from agecli.studies.cells import STUDIES, find_study
 from agecli.studies.paper import ABLATION, BENCHMARKS
 from agecli.studies.pictures import draw
+from agecli.studies.running import study
 from tests.conftest import Cli, invoke
 
 SMALL = (
@@ -163,6 +165,39 @@ def test_other_words_for_a_study_that_is_there_are_refused(toy: Path, tmp_path: 
     assert "training.lr: None then, 0.5 now" in said("alpha", *out, "--resume", "--lr", "0.5", code=2)
     assert "study: alpha then, depth now" in said("depth", *out, "--resume", code=2)
     said("alpha", *words, *out, "--resume")  # the same words go on with it
+
+
+def test_what_was_said_is_kept_also_before_the_first_cell_is_begun(toy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "study"
+    study = ("alpha", "--out", out)
+    said(*study, "--data", tmp_path / "later", *SMALL, "--folds", "1", code=3)  # the data are not there yet
+    shutil.copytree(toy, tmp_path / "later")
+    said(*study, "--resume", "--iterations", "20", "--jobs", "2")
+    plan = json.loads((out / "study.json").read_text())["plan"]
+    assert plan["data"] == str(tmp_path / "later")
+    assert (plan["folds"], plan["settings"]["data.setup"], plan["settings"]["training.iterations"]) == (
+        "1",
+        "subject",
+        20,
+    )
+
+
+def test_cells_on_other_weights_are_not_put_beside_those_there(toy: Path, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "study")
+    said("benchmark", "--data", toy, *SMALL, "--folds", "1", *out)
+    about = tmp_path / "study/runs/dldlf/environment.json"
+    about.write_text(about.read_text().replace('"backbone_sha256": "', '"backbone_sha256": "0'))
+    assert "are not the weights that" in said("benchmark", *out, "--resume", code=2)
+
+
+def test_folds_are_counted_while_other_processes_train(toy: Path, tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    small: dict[str, Any] = {"iterations": 40, "freeze": True, "weights": "none", "setup": "subject"}
+    settings = {"data.size": 32, "data.folds": 3}
+    study(
+        "benchmark", toy, out=tmp_path / "s", jobs=2, settings=settings, folds_told=lambda *n: seen.append(n), **small
+    )
+    assert seen[-1] == (6, 6)
 
 
 def test_what_a_study_varies_can_not_be_asked_for(toy: Path, tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ def study(
             resume=resume,
             listener=bars,
             told=bars.told,
+            folds_told=bars.folds_told,
             **chosen,
         )
     for kind in ("png", "svg"):

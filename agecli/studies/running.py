@@ -7,21 +7,24 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from agecli.checkpoint import fingerprint
 from agecli.config import check, replace
 from agecli.config import preset as presets
 from agecli.errors import InputError, Interrupted, MissingError, TrainingError
 from agecli.files import write_csv, write_whole
 from agecli.folds import Listener
-from agecli.runs import environment, is_run, open_run
+from agecli.runs import check_backbone, environment, is_run, open_run
+from agecli.starting import first_model
 from agecli.studies.cells import Cell, Study, find_study
 from agecli.studies.paper import BENCHMARKS
 from agecli.studies.tables import COLUMNS, ENTROPY_COLUMNS, Row, rows_of
-from agecli.training import asked_for, train
+from agecli.training import asked_for, choose_folds, train
 from agecli.workers import as_done, cores
 
 log = logging.getLogger("agecli")
@@ -69,6 +72,7 @@ def study(
     resume: bool = False,
     listener: Listener | None = None,
     told: Told = lambda cell, done, total, seconds: None,
+    folds_told: Callable[[int, int], None] = lambda done, total: None,
     **options: Any,
 ) -> Outcome:
     """Run every cell of a study that is not finished yet, `jobs` of them at a time, and write study.csv.
@@ -84,12 +88,16 @@ def study(
     plan = Plan(name, source, preset, asked, folds, only, but, max(1, cores() // jobs))
     _check(plan)
     plan = _agree(plan, folder, resume, data is not None)
+    _check(plan)
     setup = str(plan.settings.get("data.setup", "random"))
     what = find_study(name, setup)
     log.info("%s: %s, %d cells", name, what.about, len(what.cells))
     if name == "benchmark" and setup not in BENCHMARKS:
         log.warning("the paper has no table for the setup %s: ours stand alone", setup)
     runs = {cell.name: folder / "runs" / cell.name for cell in what.cells}
+    if begun := [run for run in runs.values() if is_run(run)]:  # all cells stand on the same features
+        first = open_run(begun[0])
+        check_backbone(first, fingerprint(first_model(first.config)[0]))
     left = [cell for cell in what.cells if not (runs[cell.name] / "report.csv").is_file()]
     done = len(what.cells) - len(left)
     if done:
@@ -97,7 +105,7 @@ def study(
     failed: dict[str, str] = {}
     tasks = [Task(plan, cell, runs[cell.name], device, workers) for cell in left]
     try:
-        for task, (seconds, why) in _each(tasks, jobs, listener):
+        for task, (seconds, why) in _each(tasks, jobs, listener, partial(_count_folds, plan, runs, folds_told)):
             done += 1
             if why:  # the others go on
                 failed[task.cell.name] = why
@@ -160,6 +168,10 @@ def _agree(plan: Plan, folder: Path, resume: bool, data: bool) -> Plan:
             f"there is no study in {folder}", hint="leave out --resume to begin one, or name another --out"
         )
     if not begun:
+        if resume:  # what is said now wins, the rest stays as it was said
+            old = _read_plan(file)
+            said = {key: value for key, value in asdict(plan).items() if value is not None and (data or key != "data")}
+            plan = Plan(**{**asdict(old), **said, "settings": {**old.settings, **plan.settings}})
         if folder.exists() and {place.name for place in folder.iterdir()} - {file.name, "runs"}:
             raise InputError(f"{folder} is not empty and holds no study", hint="name another folder with --out")
         with write_whole(file) as part:
@@ -169,10 +181,7 @@ def _agree(plan: Plan, folder: Path, resume: bool, data: bool) -> Plan:
         raise InputError(
             f"{folder} holds a study already", hint="go on with it by --resume, or name another folder with --out"
         )
-    try:
-        old = Plan(**json.loads(file.read_text())["plan"])
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise InputError(f"{file} can't be read: {error}", hint="begin the study anew with another --out") from error
+    old = _read_plan(file)
     was, now = _words(old), _words(plan)
     if not data:
         del now["data"]
@@ -184,6 +193,13 @@ def _agree(plan: Plan, folder: Path, resume: bool, data: bool) -> Plan:
             hint="a study that goes on keeps its settings: leave these out, or use another --out",
         )
     return old
+
+
+def _read_plan(file: Path) -> Plan:
+    try:
+        return Plan(**json.loads(file.read_text())["plan"])
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise InputError(f"{file} can't be read: {error}", hint="begin the study anew with another --out") from error
 
 
 def _words(plan: Plan) -> dict[str, str]:
@@ -218,13 +234,23 @@ class Task:
 Took = tuple[float, str]  # seconds, and why it failed, if it did
 
 
-def _each(tasks: Iterable[Task], jobs: int, listener: Listener | None) -> Iterator[tuple[Task, Took]]:
+def _count_folds(plan: Plan, runs: Mapping[str, Path], tell: Callable[[int, int], None]) -> None:
+    """How many folds of all cells are finished, by their files: other processes train them."""
+    begun = [run for run in runs.values() if is_run(run)]
+    if begun:
+        folds = choose_folds(plan.folds, open_run(begun[0]).count_folds())
+        tell(sum(1 for run in begun for _ in run.glob("fold-*/metrics.csv")), len(folds) * len(runs))
+
+
+def _each(
+    tasks: Iterable[Task], jobs: int, listener: Listener | None, look: Callable[[], None]
+) -> Iterator[tuple[Task, Took]]:
     """How each cell went: one after the other where one can watch, or side by side."""
     if jobs == 1:
         for task in tasks:
             yield task, _train(task, listener)
         return
-    yield from as_done(_train, tasks, jobs, "use fewer --jobs, and --resume")
+    yield from as_done(_train, tasks, jobs, "use fewer --jobs, and --resume", look)
 
 
 def _train(task: Task, listener: Listener | None = None) -> Took:
