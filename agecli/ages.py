@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -86,3 +87,9 @@ def interval(pmf: NDArray[Any], coverage: float, grid: AgeGrid) -> tuple[Floats,
     """The central interval that holds `coverage` of each pmf."""
     tail = (1 - coverage) / 2
     return quantile(pmf, tail, grid), quantile(pmf, 1 - tail, grid)
+
+
+def span(low: float, high: float) -> str:
+    """An interval for people: from the first to the last whole year in it."""
+    first, last = math.ceil(low), math.floor(high)
+    return f"{first} to {last}" if first <= last else f"{(low + high) / 2:.1f}"

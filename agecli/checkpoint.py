@@ -122,6 +122,8 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
             if removed
             else "`agecli train` makes one: runs/NAME/fold-1/best.safetensors",
         )
+    if path.suffix == ".onnx":
+        raise InputError(f"{path} is an exported graph", hint="name the checkpoint (.safetensors) it was made of")
     try:
         with safe_open(path, framework="pt") as file:
             about = file.metadata() or {}

@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from agecli.ages import span
 from agecli.errors import InputError
 from agecli.files import write_whole
 from agecli.pictures import UnreadableError, read_picture
@@ -52,14 +53,16 @@ def _label(
 ) -> None:
     """The age, large, and its interval, on a dark plate beside the face where there is room."""
     assert record.box is not None
+    assert record.low is not None
+    assert record.high is not None
     x, y, w, h = record.box
     letters = min(max(13, round(min(size) / 28), round(w / 8)), max(13, min(size) // 12))
     big, small = ImageFont.load_default(letters), ImageFont.load_default(round(letters * 0.72))
-    age, span = f"{record.age:.0f}", f"{record.low:.0f} to {record.high:.0f}"
+    age, within = f"{record.age:.0f}", span(record.low, record.high)
     if record.abstain:
         age += "?"
     pad = letters * 0.3
-    first, second = pen.textlength(age, big), pen.textlength(span, small)
+    first, second = pen.textlength(age, big), pen.textlength(within, small)
     plate_w, plate_h = first + second + 3 * pad, letters * 1.35
     tops = (y - plate_h - width, y + h + width, y + width * 3, y + h - plate_h - width * 3)
     left = min(max(0, x + w / 2 - plate_w / 2), max(0, size[0] - plate_w))
@@ -71,7 +74,7 @@ def _label(
     pen.rounded_rectangle(place, pad, fill=PAPER, outline=colour, width=max(1, width // 2))
     base = top + plate_h / 2
     pen.text((left + pad, base), age, INK, big, anchor="lm")
-    pen.text((left + 2 * pad + first, base), span, (200, 204, 212), small, anchor="lm")
+    pen.text((left + 2 * pad + first, base), within, (200, 204, 212), small, anchor="lm")
 
 
 def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
@@ -92,7 +95,12 @@ class Drawer:
     """Passes records on, and writes a picture when all faces of a photo are known."""
 
     def __init__(self, folder: Path, every: float | str) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)  # before the first photo, not after a thousand
+        except OSError as error:
+            raise InputError(f"--draw {folder}: {error.strerror}", hint="name a folder that can be written") from error
         self.folder, self.every = folder, parse_every(str(every))
+        self.failed = 0  # photos that could not be drawn
         self.frame = Frame("", 0.0, np.zeros((0, 0, 3), np.uint8))  # the last one that was read
         self.video: Iterator[Frame] = iter(())  # what follows it
 
@@ -118,10 +126,12 @@ class Drawer:
             with write_whole(path, sync=False) as part:
                 draw(photo, faces).save(part, kind, quality=92)
         except (UnreadableError, StopIteration):  # it was there a moment ago
+            self.failed += 1
             log.warning("%s could not be read again, and is not drawn", faces[0].source)
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise
+            self.failed += 1
             log.warning("%s could not be drawn: %s", faces[0].source, error)
 
     def read(self, record: Record) -> Image.Image:

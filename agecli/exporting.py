@@ -14,7 +14,7 @@ from agecli.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from agecli.errors import AgecliError, InputError
 from agecli.files import write_whole
 from agecli.pictures import Pixels
-from agecli.predictors import METADATA, OnnxPredictor
+from agecli.predictors import METADATA, TOGETHER, OnnxPredictor
 from agecli.randomness import generator
 
 OPSET = 17  # old enough for every onnxruntime that agecli may meet
@@ -33,7 +33,7 @@ def export(checkpoint: str | Path, *, out: str | Path) -> float:
     if path.suffix not in (".onnx", ".safetensors"):
         raise InputError(f"{path} is of no kind that can be written", hint="name it model.onnx, or model.safetensors")
     size = loaded.model.picture.size
-    faces = generator(0, "export").integers(0, 256, (3, 3, size, size), dtype=np.uint8)
+    faces = generator(0, "export").integers(0, 256, (TOGETHER + 1, 3, size, size), dtype=np.uint8)
     if path.suffix == ".onnx":
         return _graph(loaded, path, faces)
     if path.exists() and path.samefile(source):
@@ -66,7 +66,9 @@ def _graph(loaded: Checkpoint, path: Path, faces: Pixels) -> float:
         predictor = OnnxPredictor(part)
         with torch.inference_mode():
             expected = loaded.model(torch.from_numpy(faces)).numpy()
-        apart = max(float(np.abs(predictor.pmf(faces[:count]) - expected[:count]).max()) for count in (1, len(faces)))
+        apart = max(
+            float(np.abs(predictor.pmf(faces[:count]) - expected[:count]).max()) for count in (1, 3, len(faces))
+        )
         _check(apart, CLOSE, "as ONNX")
     return apart
 

@@ -19,7 +19,7 @@ def write_whole(path: Path, sync: bool = True) -> Iterator[Path]:
 
     `sync` makes it survive a power cut; without it, only a kill. For thousands of small files it is slow.
     """
-    path = Path(path)
+    path = Path(os.path.realpath(path))  # a link stays a link
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     os.close(handle)
@@ -37,6 +37,11 @@ def write_whole(path: Path, sync: bool = True) -> Iterator[Path]:
         with suppress(FileNotFoundError):
             part.unlink()
         raise
+
+
+def is_stream(path: Path) -> bool:
+    """A pipe or a device, which nothing can take the place of."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def link_whole(source: Path, path: Path) -> None:

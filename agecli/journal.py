@@ -54,10 +54,10 @@ class Journal:
         if not first.endswith(b"\n"):  # killed in its first line: nothing is lost
             self.path.write_bytes(_line(about))
             return
-        was = json.loads(first)
+        was = _read(first, self.path)
         if different := [name for name in about if was.get(name) != about[name]]:
             raise InputError(
-                f"{self.path} was begun with another {' and '.join(different)}",
+                f"{self.path} was begun with other options: {' and '.join(map(_option, different))}",
                 hint=f"use the same options, or remove it to start over: rm {self.path}",
             )
         keep, previous = len(first), None
@@ -146,6 +146,21 @@ def _line(row: Row) -> bytes:
     return json.dumps(row).encode() + b"\n"
 
 
+def _read(line: bytes, path: Path) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        row = None
+    if not isinstance(row, dict):
+        raise InputError(f"{path} is no journal of agecli", hint="rename it, or remove it if nobody needs it")
+    return row
+
+
+def _option(name: str) -> str:
+    more = " (which a table has, too)" if name == "distribution" else ""
+    return f"--{name.replace('_', '-')}{more}"
+
+
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The records, each with its place in the file; a line that was cut off is not there."""
     with path.open("rb") as file:
@@ -153,5 +168,5 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         for line in file:
             if not line.endswith(b"\n"):
                 return
-            yield offset, json.loads(line)
+            yield offset, _read(line, path)
             offset += len(line)

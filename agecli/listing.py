@@ -13,28 +13,31 @@ from agecli.errors import InputError, MissingError
 from agecli.pictures import SUFFIXES
 
 
-def expand(arguments: Iterable[str], null: bool = False, stdin: BinaryIO | None = None) -> Iterator[str]:
-    """The names that the arguments stand for, in order, without reading ahead."""
+def expand(
+    arguments: Iterable[str], null: bool = False, stdin: BinaryIO | None = None, skip: str | Path | None = None
+) -> Iterator[str]:
+    """The names that the arguments stand for, in order, without reading ahead; of folders, but for one to skip."""
+    but = os.path.realpath(skip) if skip else None
     for argument in arguments:
         if argument == "-":
-            yield from _in_folders(_lines(stdin or sys.stdin.buffer, null))
+            yield from _in_folders(_lines(stdin or sys.stdin.buffer, null), but)
         elif argument.startswith("@") and not os.path.exists(argument):
             path = Path(argument[1:])
             if not path.is_file():
                 raise MissingError(f"there is no list {path}", hint="@FILE reads names from FILE, one to a line")
             with path.open("rb") as file:
-                yield from _in_folders(_lines(file, null))
+                yield from _in_folders(_lines(file, null), but)
         elif os.path.isdir(argument):
-            yield from _pictures(argument)
+            yield from _pictures(argument, but)
         elif not os.path.exists(argument) and glob.has_magic(argument):
-            yield from _in_folders(sorted(glob.glob(argument, recursive=True)) or [argument])
+            yield from _in_folders(sorted(glob.glob(argument, recursive=True)) or [argument], but)
         else:
             yield argument  # also one that is not there: every argument gets a record, and that one says so
 
 
-def _in_folders(names: Iterable[str]) -> Iterator[str]:
+def _in_folders(names: Iterable[str], but: str | None) -> Iterator[str]:
     for name in names:
-        yield from _pictures(name) if os.path.isdir(name) else [name]
+        yield from _pictures(name, but) if os.path.isdir(name) else [name]
 
 
 def _lines(stream: BinaryIO, null: bool) -> Iterator[str]:
@@ -53,11 +56,13 @@ def _lines(stream: BinaryIO, null: bool) -> Iterator[str]:
         yield os.fsdecode(rest)
 
 
-def _pictures(folder: str) -> Iterator[str]:
+def _pictures(folder: str, but: str | None) -> Iterator[str]:
     """The pictures below a folder, by their names' endings, sorted; the folder itself if it has none."""
     empty = True
     for here, folders, files in os.walk(folder):
         folders.sort()
+        if but:
+            folders[:] = [name for name in folders if os.path.realpath(os.path.join(here, name)) != but]
         odd = [name for name in folders if _is_picture(name) and _is_empty(os.path.join(here, name))]
         for name in sorted([*filter(_is_picture, files), *odd]):  # a folder called face.jpg gets its record, too
             empty = False

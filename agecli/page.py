@@ -16,6 +16,7 @@ import numpy as np
 
 import agecli
 from agecli import plots
+from agecli.ages import span
 from agecli.files import write_text
 from agecli.groups import SMALL
 from agecli.metrics import Predictions
@@ -260,8 +261,8 @@ def _worst_faces(model: Evaluated, of: str) -> str:
             break
     cards = "".join(
         f"<figure>{_face(model.data / said.samples[i].path, said.samples[i].age)}<figcaption>"
-        f"<b>{said.samples[i].age:g}</b>, said <b>{said.predicted[i]:.0f}</b><small>{said.low[i]:.0f} to"
-        f" {said.high[i]:.0f}</small><small class=path>{_text(said.samples[i].path)}</small></figcaption></figure>"
+        f"<b>{said.samples[i].age:g}</b>, said <b>{said.predicted[i]:.0f}</b>"
+        f"<small>{span(said.low[i], said.high[i])}</small><small class=path>{_text(said.samples[i].path)}</small></figcaption></figure>"
         for i in worst.values()
     )
     return (

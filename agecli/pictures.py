@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 Pixels = NDArray[np.uint8]
-MOST_PIXELS = 60_000_000  # a larger one takes more than a gigabyte to open
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif"})
+MOST_PIXELS = 120_000_000  # what phones make at most in one shot; it takes a gigabyte to open
+SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".avif", ".heic", ".heif"}
+)
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,16 @@ def read_picture(path: Path) -> Image.Image:
     except UnreadableError:
         raise
     except FileNotFoundError:
-        raise UnreadableError(_why_not_there(path)) from None
+        raise UnreadableError(why_not_there(path)) from None
     except IsADirectoryError:
         raise UnreadableError("it is a folder without pictures") from None
     except PermissionError:
         raise UnreadableError("it may not be read: permission denied") from None
     except UnidentifiedImageError:
-        raise UnreadableError("it is not a picture, or of a kind that can't be read") from None
+        heic = path.suffix.lower() in (".heic", ".heif")
+        raise UnreadableError(
+            "HEIC can't be read: convert it to JPEG" if heic else "it is not a picture, or of a kind that can't be read"
+        ) from None
     except Image.DecompressionBombError:
         raise UnreadableError("it is too large: shrink it first") from None
     except OSError as error:
@@ -78,7 +83,8 @@ def read_picture(path: Path) -> Image.Image:
         raise UnreadableError(f"it is damaged: {error}") from error
 
 
-def _why_not_there(path: Path) -> str:
+def why_not_there(path: Path) -> str:
+    """For a name that is no file."""
     name = str(path)
     if re.match(r"https?:/", name):  # a path has one slash of the two left
         return "it is an address, not a file: download it first"

@@ -88,10 +88,12 @@ def predict(
     null: bool = False,
     every: float | str = 1.0,
     done: Iterable[str] = (),
+    skip: str | Path | None = None,
 ) -> Iterator[Record]:
     """The age of every face. Files, folders, globs, @lists and `-`; at least one record for each photo.
 
     Of a video, a frame `every` so many seconds. The names in `done` were predicted before, and come first: no records.
+    A folder to `skip` may lie among the photos: drawings are no photos.
     """
     path = to_run(model, device)
     if readout is not None and readout not in READOUTS:
@@ -107,7 +109,7 @@ def predict(
         log.warning("%s is not calibrated: its intervals are the plain quantiles of its mixture", path)
     alignment = None if no_detect else _alignment(about, path)
     look = Look(about.picture, alignment, detector, largest, min_face, min_score)
-    names = expand(map(str, [photos] if isinstance(photos, (str, Path)) else photos), null)
+    names = expand(map(str, [photos] if isinstance(photos, (str, Path)) else photos), null, skip=skip)
     seen = stream(look, items(left_out(names, done), seconds), workers, ahead=2 * batch_size)
     asking = Asking(predictor, cast(Readout, readout or about.readout), abstain_above, distribution)
     return _records(seen, asking, batch_size)

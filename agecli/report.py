@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from agecli.files import write_whole
+from agecli.ages import span
+from agecli.files import is_stream, write_whole
 
 FORMATS = ("table", "csv", "jsonl")
 Row = Mapping[str, Any]
@@ -18,9 +19,13 @@ Row = Mapping[str, Any]
 
 @contextmanager
 def destination(path: Path | None, stdout: TextIO) -> Iterator[TextIO]:
-    """The stream, or a file that appears when all of it is written."""
+    """The stream, or a file that appears when all of it is written; a pipe or a device gets it at once."""
     if path is None:
         yield stdout
+        return
+    if is_stream(path):
+        with path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            yield file
         return
     with write_whole(path) as part, part.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
         yield file
@@ -189,10 +194,10 @@ def _age_table(rows: Iterable[Row], stream: TextIO) -> None:
     for row in rows:
         at = f" at {row['time']:g} s" if row["time"] is not None else ""
         if row["status"] == "ok":
-            span = f"{row['low']:.0f} to {row['high']:.0f}{' ?' if row.get('abstain') else ''}"
+            whole = span(row["low"], row["high"]) + (" ?" if row.get("abstain") else "")
             face = f", face {row['face']}" if row["face"] else ""
             bar = age_bar(row["distribution"]) if row.get("distribution") else " " * CELLS
-            stream.write(f"{row['age']:<5.1f}  {span:<13}  {_printable(bar, stream)}  {row['source']}{at}{face}\n")
+            stream.write(f"{row['age']:<5.1f}  {whole:<13}  {_printable(bar, stream)}  {row['source']}{at}{face}\n")
         else:
             stream.write(f"{'-':<5}  {'-':<13}  {'':<{CELLS}}  {row['source']}{at}: {row['error']}\n")
         stream.flush()

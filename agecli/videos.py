@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 
 import cv2
 import numpy as np
 
 from agecli.errors import InputError
 from agecli.faces.align import Photo
-from agecli.pictures import UnreadableError
+from agecli.pictures import UnreadableError, why_not_there
 
 SUFFIXES = frozenset({".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".wmv"})
 UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
@@ -45,7 +46,7 @@ def parse_every(text: str) -> float:
 def frames(name: str, every: float) -> Iterator[Frame]:
     """The first frame at or after 0, `every`, 2 `every`, … seconds."""
     if not os.path.exists(name):
-        raise UnreadableError("there is no such file")
+        raise UnreadableError(why_not_there(Path(name)))
     try:
         name.encode()
     except UnicodeEncodeError:  # OpenCV would end the whole process

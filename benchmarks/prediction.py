@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from agecli import ages
 from agecli.bundled import named
 from agecli.crops import Look
 from agecli.listing import expand
@@ -49,8 +50,8 @@ def agreement(photos: list[str]) -> None:
     chosen = photos[:: max(1, len(photos) // FACES)]
     faces = np.stack([crop.pixels for photo in chosen for crop in look(photo).crops][:FACES])
     one, two = onnx.pmf(faces), torch.pmf(faces)
-    years = onnx.about.grid.years
-    apart = np.abs(one @ years - two @ years).max()
+    read = [ages.read(pmf, onnx.about.readout, onnx.about.grid) for pmf in (one, two)]
+    apart = np.abs(read[0] - read[1]).max()
     print(
         f"onnxruntime against torch, {len(faces)} faces: ages differ by {apart:.1g} years at most, probabilities by {np.abs(one - two).max():.1g}"
     )

@@ -60,3 +60,11 @@ def test_readouts_of_a_known_distribution() -> None:
     assert ages.mean(pmf, GRID).item() == pytest.approx(19)
     assert ages.median(pmf, GRID).item() == pytest.approx(10.5)
     assert ages.std(pmf, GRID).item() == pytest.approx((0.5 * 81 + 0.3 * 1 + 0.2 * 441) ** 0.5)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [(19.5, 50.5, "20 to 50"), (14.5, 48.5, "15 to 48"), (3.0, 5.0, "3 to 5"), (3.2, 3.6, "3.4")],
+)
+def test_an_interval_is_said_in_the_whole_years_it_holds(low: float, high: float, said: str) -> None:
+    assert ages.span(low, high) == said

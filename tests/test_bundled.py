@@ -141,3 +141,35 @@ def test_a_folder_of_bad_files_gives_a_record_each(cli: Cli, tmp_path: Path) -> 
     ]
     assert all(record["error"] for record in records if record["status"] != "ok")
     assert len([path for path in (tmp_path / "drawn").rglob("*") if path.is_file()]) == 13
+
+
+def test_drawings_among_the_photos_are_no_photos(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    shutil.copy(EXAMPLE, tmp_path / "photos/a.jpg")
+    shutil.copy(EXAMPLE, tmp_path / "photos/b.heic")
+    for _ in range(2):
+        done = cli("predict", "photos", "--draw", "photos/drawn")
+        assert [json.loads(line)["source"] for line in done.stdout.splitlines()] == ["photos/a.jpg", "photos/b.heic"]
+    assert (tmp_path / "photos/drawn/photos/a.jpg").is_file()
+    refused = cli("predict", "photos", "--draw", "photos/a.jpg")
+    assert refused.returncode == 2
+    assert refused.stdout == ""
+
+
+def test_results_go_into_pipes_links_and_stdout_and_a_full_disk_is_said(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "ages.jsonl").touch()
+    (tmp_path / "link").symlink_to("ages.jsonl")
+    assert cli("predict", EXAMPLE, "-o", "link").returncode == 0
+    assert (tmp_path / "link").is_symlink()
+    said = (tmp_path / "ages.jsonl").read_text()
+    assert said.count("\n") == 1
+    assert cli("predict", EXAMPLE, "-o", "-").stdout == said
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cat", "pipe"], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as reader:
+        assert cli("predict", EXAMPLE, "-o", "pipe").returncode == 0
+        assert reader.communicate(timeout=60)[0] == said
+    command = f"{sys.executable} -m agecli predict {EXAMPLE} > /dev/full"
+    full = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert full.returncode == 2
+    assert full.stderr.startswith("error: can't write: No space left on device\n hint: ")
+    assert full.stderr.count("\n") == 2

@@ -68,5 +68,12 @@ def test_a_picture_for_each_photo_with_a_face(tmp_path: Path, monkeypatch: pytes
     drawn = np.asarray(Image.open("out/a.png").convert("L"))
     assert max(drawn[55, 10:14].min(), drawn[55, 90:94].min()) < 60
     assert drawn[55, 60] == 255
+    (tmp_path / "out/b.jpg").unlink()
+    (tmp_path / "out/b.jpg").mkdir()
+    drawer = Drawer(Path("out"), "1s")
+    assert list(drawer(records)) == records
+    assert drawer.failed == 1  # the other one is drawn
+    with pytest.raises(InputError, match=r"--draw a\.png: File exists"):
+        Drawer(Path("a.png"), "1s")
     with pytest.raises(InputError, match="write over"):
         list(Drawer(Path(), "1s")(records))

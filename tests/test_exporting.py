@@ -83,6 +83,8 @@ def test_what_is_no_model_is_said(drf: tuple[Path, Path], toy: Path, tmp_path: P
     for path in (tmp_path / "cut.onnx", tmp_path / "none.onnx"):
         with pytest.raises((InputError, MissingError), match=path.name):
             load_predictor(path)
+    with pytest.raises(InputError, match="is an exported graph"):
+        load_checkpoint(drf[1])
     with pytest.raises(InputError, match="runs on the CPU"):
         load_predictor(drf[1], "cuda")
     done = invoke("export", toy, "--out", tmp_path / "x.onnx")

@@ -65,7 +65,7 @@ def test_a_stopped_run_is_not_thrown_away_by_mistake(tmp_path: Path) -> None:
     run(tmp_path / "a.csv", ["p0", "p1"], [1, 1], resume=False)
     with pytest.raises(InputError, match="has the records of a run that was stopped"):
         Journal(tmp_path / "a.csv", ABOUT, resume=False)
-    with pytest.raises(InputError, match="begun with another largest"):
+    with pytest.raises(InputError, match="begun with other options: --largest"):
         Journal(tmp_path / "a.csv", {**ABOUT, "largest": True}, resume=True)
 
 
@@ -81,3 +81,11 @@ def test_a_run_that_fails_at_once_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="bad"), Journal(tmp_path / "a.csv", ABOUT, resume=False):
         raise ValueError("bad")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_what_is_no_journal_is_left_alone(tmp_path: Path, resume: bool) -> None:
+    (tmp_path / "a.csv.unfinished").write_text("my notes\nof last week\n")
+    with pytest.raises(InputError, match="is no journal of agecli"):
+        Journal(tmp_path / "a.csv", ABOUT, resume)
+    assert (tmp_path / "a.csv.unfinished").read_text() == "my notes\nof last week\n"

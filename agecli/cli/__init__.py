@@ -5,6 +5,7 @@ Nothing here imports torch before a command needs it, so that --help and complet
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -28,6 +29,8 @@ from agecli.cli.toy import toy
 from agecli.cli.train import train
 from agecli.errors import AgecliError, Interrupted
 
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}  # the disk has no room, or is broken
+
 
 class Boundary(typer.core.TyperGroup):
     """Where errors end: what a user can mend is printed in two lines, anything else is our bug and keeps its traceback."""
@@ -45,10 +48,16 @@ class Boundary(typer.core.TyperGroup):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except OSError as error:
-            if not error.filename:
+            if error.errno in FULL:
+                os.dup2(
+                    os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+                )  # what is left in it can't be written either
+                _say_error(AgecliError(f"can't write: {error.strerror}", "make room, then go on with --resume"))
+            elif error.filename:
+                hint = "is it the path you meant, and may it be written?"
+                _say_error(AgecliError(f"{error.filename}: {error.strerror}", hint))
+            else:
                 raise
-            hint = "is it the path you meant, and may it be written?"
-            _say_error(AgecliError(f"{error.filename}: {error.strerror}", hint))
             raise typer.Exit(AgecliError.exit_code) from None
 
 

@@ -29,7 +29,9 @@ def inspect(
     data: Annotated[
         Path | None, typer.Option(help="Faces to route.", show_default="those that the run's fold was trained on")
     ] = None,
-    fold: Annotated[int | None, typer.Option(help="The fold of a run.", show_default="the first finished one")] = None,
+    fold: Annotated[
+        int | None, typer.Option(min=1, help="The fold of a run.", show_default="the first finished one")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Route at most so many faces, drawn from the model's seed.")] = 5000,
     leaves: Annotated[
         bool, typer.Option("--leaves", help="In a table, show every leaf, not only those in trouble.")

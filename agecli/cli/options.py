@@ -24,7 +24,18 @@ Workers = Annotated[int | None, typer.Option(min=0, help="Processes that read pi
 Form = Annotated[
     Format | None, typer.Option("--format", "-f", help="How to print.", show_default="table on a terminal, else jsonl")
 ]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write the result to a file, whole or not at all.")]
+
+
+def _file(path: Path | None) -> Path | None:
+    return None if path == Path("-") else path
+
+
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", callback=_file, help="Write the result to a file, whole or not at all; - is stdout."
+    ),
+]
 SETUPS = "The protocol: random, I, II, III, lopo, cacd-train, cacd-val, subject or column."
 DATASETS = "auto, morph, fgnet, cacd, utkface, afad, aaf, agedb, appa-real, chalearn, imdb-wiki, csv or folder."
 List = Annotated[

@@ -14,7 +14,7 @@ import typer
 from agecli.bundled import to_run
 from agecli.cli.options import Device, Form, Output, Quiet, Verbose, form_of, listen
 from agecli.errors import InputError, Interrupted
-from agecli.files import file_hash
+from agecli.files import file_hash, is_stream
 from agecli.journal import Journal, Row, Tally
 
 FEW = 100  # records before progress is shown
@@ -31,16 +31,18 @@ def predict(
     no_detect: Annotated[bool, typer.Option("--no-detect", help="The photos are aligned faces already.")] = False,
     detector: Annotated[str, typer.Option(help="auto, yunet-dlib, yunet, hog, cnn or haar.")] = "auto",
     largest: Annotated[bool, typer.Option("--largest", help="Only the largest face of a photo.")] = False,
-    min_face: Annotated[int, typer.Option(help="Leave out faces smaller than so many pixels.")] = 0,
+    min_face: Annotated[int, typer.Option(min=0, help="Leave out faces smaller than so many pixels.")] = 0,
     min_score: Annotated[
-        float | None, typer.Option(help="Leave out faces that the detector is less sure of.", show_default="none")
+        float | None,
+        typer.Option(min=0, max=1, help="Leave out faces that the detector is less sure of.", show_default="none"),
     ] = None,
     readout: Annotated[str | None, typer.Option(help="mean, median or mode.", show_default="the model's own")] = None,
     null: Annotated[
         bool, typer.Option("--null", "-0", help="Names on stdin and in lists end with a null byte.")
     ] = False,
     abstain_above: Annotated[
-        float | None, typer.Option(help="Mark faces whose interval is wider than so many years.", metavar="YEARS")
+        float | None,
+        typer.Option(min=0, help="Mark faces whose interval is wider than so many years.", metavar="YEARS"),
     ] = None,
     distribution: Annotated[
         bool, typer.Option("--distribution", help="Add the probability of each year of age.")
@@ -83,6 +85,8 @@ def predict(
     asked = {"abstain": abstain_above is not None, "distribution": distribution}
     names = (*RECORD_COLUMNS, *(name for name, wanted in asked.items() if wanted))
 
+    drawers: list[Any] = []
+
     def rows(done: Iterable[str] = ()) -> Iterator[dict[str, Any]]:
         records = run(
             photos,
@@ -91,12 +95,14 @@ def predict(
             workers=workers or cores(),
             null=null,
             done=done,
+            skip=draw,
             **choices,
         )
         if draw:
             from agecli.drawing import Drawer
 
-            records = Drawer(draw, every)(records)
+            drawers.append(Drawer(draw, every))
+            records = drawers[-1](records)
         return (record.row() for record in records)
 
     tally = Tally()
@@ -109,8 +115,12 @@ def predict(
         _into_file(output, rows, choices, resume, quiet, lambda said, file: write_ages(tally(said), shape, names, file))
     if not tally.inputs and not resume:
         logging.getLogger("agecli").warning("no photo was named: nothing was done")
+    undrawn = sum(drawer.failed for drawer in drawers)
     if tally.failed:
         typer.echo(str(tally), err=True)
+    if undrawn:
+        typer.echo(f"{undrawn} photo(s) could not be drawn", err=True)
+    if tally.failed or undrawn:
         raise typer.Exit(1)
 
 
@@ -130,6 +140,10 @@ def _into_file(
         raise InputError(f"{output} is a folder", hint=f"name a file in it: --output {output / 'ages.jsonl'}")
     if resume and output.exists() and not Journal.beside(output).exists():
         log.warning("%s is finished: nothing was done. To predict again, remove it or leave out --resume", output)
+        return
+    if is_stream(output):  # nothing to go on with
+        with destination(output, sys.stdout) as file:
+            write(_watched(rows(()), quiet), file)
         return
     about = {**choices, "model": file_hash(model) if model.is_file() else ""}
     with Journal(output, about, resume) as journal:
