@@ -31,15 +31,20 @@ def agecli(*arguments: object) -> None:
         sys.exit(done.returncode)
 
 
+def set_name(source: Path) -> str:
+    """What a data set is called: which of its photos are held out goes by it."""
+    return source.name.lower()
+
+
 def align(source: Path, work: Path) -> Path:
-    out = work / source.name
+    out = work / set_name(source)
     if not (out / "manifest.csv").exists():
         agecli("preprocess", source, "--out", out, *FRAME, "--workers", 2, "--resume")
     return out
 
 
 def part_of(name: str) -> str:
-    """A function of the photo's name alone, so that a later build never trains on what an earlier one was tested on."""
+    """A function of the photo's name (`utkface/images/…`) alone, so that a later build never trains on what an earlier one was tested on."""
     share = int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) / 2**32
     return "test" if share < TEST else "val" if share < TEST + VAL else "train"
 
@@ -65,11 +70,11 @@ def write(folder: Path, rows: list[dict[str, str]], like: Path) -> None:
 
 def suspicious(source: Path, work: Path) -> set[str]:
     """Photos whose labels can't be true: they are measured with the others, but not trained on."""
-    out = work / f"{source.name}-suspicious.csv"
+    out = work / f"{set_name(source)}-suspicious.csv"
     if not out.exists():
         agecli("audit", source, "--out", out, "--workers", 2, "--quiet")
     with out.open(newline="") as file:
-        return {f"{source.name}/{row['path']}" for row in csv.DictReader(file)}
+        return {f"{set_name(source)}/{row['path']}" for row in csv.DictReader(file)}
 
 
 def train(run: Path, faces: Path, *options: object) -> None:
@@ -93,7 +98,7 @@ def main() -> None:
         aligned = align(source, work)
         bad = suspicious(source, work)
         everyone += [row for row in rows_of(aligned) if row["split"] == "test" or row["source"] not in bad]
-    write(work / "faces", everyone, work / asked.train[0].name)
+    write(work / "faces", everyone, work / set_name(asked.train[0]))
     print(Counter(row["split"] for row in everyone), flush=True)
     first, second = (work / name for name in ("first", "second"))
     train(first, work / "faces", *more)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from build import part_of
+from build import part_of, set_name
 
 import agecli
 from agecli.ages import AgeGrid
@@ -31,7 +31,7 @@ MARKS = "<!-- measured -->", "<!-- /measured -->"
 def photos(folder: Path, trained_on: bool, wanted: Sequence[str]) -> tuple[list[Sample], list[float]]:
     """Those of the wanted parts, and the ages of those that it was trained on."""
     everyone = read_manifest(folder, AgeGrid()).samples
-    parts = [part_of(f"{folder.name}/{sample.path}") if trained_on else "test" for sample in everyone]
+    parts = [part_of(f"{set_name(folder)}/{sample.path}") if trained_on else "test" for sample in everyone]
     others = [sample.age for sample, part in zip(everyone, parts, strict=True) if part == "train"]
     return [sample for sample, part in zip(everyone, parts, strict=True) if part in wanted], others
 
