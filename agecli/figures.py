@@ -94,10 +94,12 @@ def history(folds: Mapping[int, History]) -> Figure:
         for number, (column, name) in enumerate(columns.items()):
             look = {"color": COLOURS[number], "linestyle": LINES[number], "linewidth": 1.6 if len(folds) == 1 else 0.8}
             look |= {"marker": "s", "markersize": 3} if column == "val_mae" else {}  # measured now and then
-            for fold in folds.values():
-                there = np.isfinite(fold[column])
-                axes.plot(fold["iteration"][there], fold[column][there], clip_on=False, **look)
-            axes.plot([], [], label=name, **look)
+            there = [(fold, np.isfinite(fold[column])) for fold in folds.values()]
+            for fold, known in there:
+                if known.any():  # an empty line that may leave its axes would push the panels apart
+                    axes.plot(fold["iteration"][known], fold[column][known], clip_on=False, **look)
+            if any(known.any() for _, known in there):
+                axes.plot([], [], label=name, **look)
         axes.set_ylabel(title)
         least, most = axes.dataLim.intervaly
         if "loss" not in columns:  # which may be below 0
@@ -108,7 +110,10 @@ def history(folds: Mapping[int, History]) -> Figure:
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_locator(NullLocator())
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderpad=0.2, borderaxespad=0, handlelength=1.8)
+        if axes.lines:
+            axes.legend(
+                loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderpad=0.2, borderaxespad=0, handlelength=1.8
+            )
     last = max(1, *(float(fold["iteration"].max()) for fold in folds.values()))
     for axes in panels[-1]:
         axes.set(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,18 @@ def test_a_run_whose_faces_are_gone_is_drawn_without_them(
     with caplog.at_level("WARNING", logger="agecli"):
         assert read_ages([find_source(tmp_path / "moved")], AgeGrid()) is None
     assert "--data DIR" in caplog.text
+
+
+def test_a_history_without_validation_fills_the_page(runs: Path) -> None:
+    fold = read_histories(runs / "drf")[1]
+    fold["val_mae"] = np.full_like(fold["val_mae"], np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of a layout that can't be made
+        drawing = figure(figures.history, {1: fold, 2: fold})
+        drawing.canvas.draw()
+    left, right = drawing.axes[2:]
+    assert right.get_legend_handles_labels()[1] == ["training"]
+    assert left.get_position().width > 0.35
 
 
 def test_a_history_has_a_line_for_each_fold(runs: Path) -> None:
