@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from agecli import distributed
-from agecli.calibration import Calibration, calibrate
+from agecli.calibration import LEAST_FACES, Calibration, calibrate
 from agecli.checkpoint import load_checkpoint, read_tensors, save_checkpoint, write_tensors
 from agecli.config import Config
 from agecli.data.loading import Stream, rarity
@@ -236,11 +236,8 @@ class FoldTraining:
         said = self.predict(saved.model.to(self.job.device), self.fold.val)
         if calibration := calibrate(said.pmf, said.age, said.grid):
             save_checkpoint(path, saved.model, saved.config, saved.notes, calibration)
-        else:
-            log.info(
-                "%d validation faces are too few to calibrate intervals; for more use --set data.val_share=0.3",
-                len(said),
-            )
+        elif path.name == "best.safetensors":  # once
+            log.warning("%s", too_few(len(said), len(self.fold.train) + len(self.fold.val)))
 
     def finish(self) -> None:
         """The final leaves, the last checkpoint, and what the selected model says of the test part."""
@@ -273,6 +270,13 @@ class FoldTraining:
         metrics, *_ = write_results(self.folder, said, source_of(path, self.job.manifest, self.fold.test))
         self.state_file.unlink(missing_ok=True)
         self.job.listener.fold_finished(self.fold, metrics)
+
+
+def too_few(val: int, faces: int) -> str:
+    """Why intervals are not calibrated, and what would help: of all `faces` to learn from, `val` are held out."""
+    share = math.ceil(100 * LEAST_FACES / faces) / 100
+    remedy = f"use --set data.val_share={share}" if share <= 0.5 else f"{2 * LEAST_FACES} photos or more are needed"
+    return f"{val} validation faces are too few to calibrate intervals, which take {LEAST_FACES}: {remedy}"
 
 
 def train_fold(job: Job, fold: Fold) -> None:

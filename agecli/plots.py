@@ -128,18 +128,21 @@ def predicted_against_true(models: Models) -> Figure:
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat
     end = 1 + max(float(np.maximum(said.age, said.predicted).max()) for said in models.values())
+    lines = {"exact": SOFT}
     for (name, said), axes in zip(models.items(), panels, strict=False):
         faint = float(np.clip(12 / np.sqrt(len(said)), 0.05, 0.5))  # 10,000 dots must not become one blot
         axes.scatter(said.age, said.predicted, s=9, color=COLOURS[0], alpha=faint, linewidths=0, rasterized=True)
         axes.plot([0, end], [0, end], color=SOFT, linewidth=1.2)
-        axes.plot(*_mean_by_age(said), color=COLOURS[1])
+        means = _mean_by_age(said)
+        axes.plot(*means, color=COLOURS[1])
+        if means[0]:  # a handful of faces has none
+            lines["mean prediction"] = COLOURS[1]
         axes.set(xlim=(0, end), ylim=(0, end), aspect="equal", xlabel="true age", ylabel="predicted age")
         axes.label_outer()
         if len(models) > 1:
             axes.set_title(label(name), fontsize=10)
     for axes in panels:  # the rest of the last row
         axes.set_axis_off()
-    lines = {"exact": SOFT, "mean prediction": COLOURS[1]}
     legend(figure, {}, **{name: Line2D([], [], color=colour) for name, colour in lines.items()})
     return figure
 

@@ -8,6 +8,7 @@ import pytest
 from agecli import ages
 from agecli.ages import AgeGrid, Floats
 from agecli.calibration import DECADES, Calibration, calibrate, conformal_quantile, decade, interval
+from agecli.folds import too_few
 
 GRID = AgeGrid()
 
@@ -80,3 +81,10 @@ def test_intervals_are_never_empty_and_stay_on_the_grid() -> None:
     assert (low <= high).all()
     assert low.min() >= 0
     assert high.max() <= 120
+
+
+@pytest.mark.parametrize(
+    ("faces", "remedy"), [(300, "val_share=0.1"), (95, "val_share=0.32"), (48, "60 photos or more")]
+)
+def test_a_share_is_named_that_is_enough(faces: int, remedy: str) -> None:
+    assert remedy in too_few(5, faces)

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import logging
 import math
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -200,6 +201,14 @@ def test_the_command_prints_trees_units_and_leaves(cli: Cli, run: Path) -> None:
     ):
         assert words in done.stdout
     assert len(done.stdout.splitlines()) > 160
+
+
+def test_of_many_leaves_in_trouble_a_table_shows_some_and_says_what_that_means() -> None:
+    done = invoke("inspect", "--format", "table", "-q")
+    assert done.exit_code == 0, done.output
+    assert "Collapsed: as narrow as" in done.stdout
+    assert re.search(r"leaves that are collapsed, 10 of \d+ \(--leaves shows every leaf\)", done.stdout)
+    assert len(done.stdout.splitlines()) < 50
 
 
 def test_programs_get_a_row_for_each_leaf(cli: Cli, run: Path, toy: Path, tmp_path: Path) -> None:

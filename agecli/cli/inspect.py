@@ -16,6 +16,8 @@ from agecli.cli.options import Device, Form, Output, Quiet, Verbose, Workers, fo
 if TYPE_CHECKING:
     from agecli.inspection import Inspection, Leaf, Tree
 
+FEW = 10  # leaves in trouble that a table shows
+
 
 def inspect(
     model: Annotated[
@@ -96,8 +98,15 @@ def write_summary(found: Inspection, every: bool, stream: TextIO) -> None:
     if not shown:
         stream.write(f"\nno leaf is {trouble}\n")
         return
-    stream.write("\nall leaves:\n" if every else f"\nleaves that are {trouble}:\n")
-    write_table([_leaf_row(leaf) for leaf in shown], stream)
+    if not every:
+        stream.write(
+            "\nDead: reached by less than a thousandth of an equal share of the faces; it does no harm. Collapsed: as narrow as"
+            "\na leaf may be; some are usual where faces of one age abound, most of them mean that faces are learned by heart.\n"
+        )
+    first = shown if every else shown[:FEW]
+    more = f", {FEW} of {len(shown)} (--leaves shows every leaf)" if len(first) < len(shown) else ""
+    stream.write("\nall leaves:\n" if every else f"\nleaves that are {trouble}{more}:\n")
+    write_table([_leaf_row(leaf) for leaf in first], stream)
 
 
 def _short(value: Any) -> Any:

@@ -42,6 +42,12 @@ def preprocess(
     from agecli.report import destination, write_rows
 
     log = logging.getLogger("agecli")
+
+    def recognised(name: str, photos: int) -> None:
+        log.info("%s: %d photos, recognised as %s", src, photos, name)
+        if name == "folder":
+            log.warning("no photo has an age: to train on them, put a labels.csv (path,age) into %s first", src)
+
     with Bars(quiet) as bars:
         summary = run(
             src,
@@ -58,7 +64,7 @@ def preprocess(
             dry_run=dry_run,
             contact_sheet=contact_sheet,
             progress=lambda done, total: bars.show("photos", done, total),
-            recognised=lambda name, photos: log.info("%s: %d photos, recognised as %s", src, photos, name),
+            recognised=recognised,
         )
     with destination(output, sys.stdout) as stream:
         write_rows(summary.rows(), ("what", "count"), form_of(form, output), stream)
