@@ -85,7 +85,11 @@ def predict(
     asked = {"abstain": abstain_above is not None, "distribution": distribution}
     names = (*RECORD_COLUMNS, *(name for name, wanted in asked.items() if wanted))
 
-    drawers: list[Any] = []
+    drawer: Drawer | None = None
+    if draw:
+        from agecli.drawing import Drawer
+
+        drawer = Drawer(draw, every)
 
     def rows(done: Iterable[str] = ()) -> Iterator[dict[str, Any]]:
         records = run(
@@ -98,12 +102,7 @@ def predict(
             skip=draw,
             **choices,
         )
-        if draw:
-            from agecli.drawing import Drawer
-
-            drawers.append(Drawer(draw, every))
-            records = drawers[-1](records)
-        return (record.row() for record in records)
+        return (record.row() for record in (drawer(records) if drawer else records))
 
     tally = Tally()
     if output is None:
@@ -115,12 +114,11 @@ def predict(
         _into_file(output, rows, choices, resume, quiet, lambda said, file: write_ages(tally(said), shape, names, file))
     if not tally.inputs and not resume:
         logging.getLogger("agecli").warning("no photo was named: nothing was done")
-    undrawn = sum(drawer.failed for drawer in drawers)
     if tally.failed:
         typer.echo(str(tally), err=True)
-    if undrawn:
-        typer.echo(f"{undrawn} photo(s) could not be drawn", err=True)
-    if tally.failed or undrawn:
+    if drawer and drawer.failed:
+        typer.echo(f"{drawer.failed} photo(s) could not be drawn", err=True)
+    if tally.failed or (drawer and drawer.failed):
         raise typer.Exit(1)
 
 
