@@ -61,9 +61,7 @@ class BackboneConfig:
     name: str = "timm:tf_efficientnet_lite0"
     weights: str = "imagenet"  # or "none", or a file
     freeze: bool = False
-    drop_path: float = (
-        0.0  # how often the last of its residual blocks is left out in training, earlier ones less (timm)
-    )
+    drop_path: float = 0.0  # how often its last block is left out in training, earlier ones less (timm)
     mirror: bool = False  # features are the mean of those of a face and of its mirror image: better, in twice the time
 
 

@@ -54,10 +54,10 @@ class Run:
         return (self.fold(number) / "metrics.csv").is_file()
 
     def count_folds(self) -> int:
-        """All of them, finished or not: the last line of its splits is of the last one."""
+        """All of them, finished or not: the last rows of its splits are of the last one. Names may hold line breaks."""
         with (self.folder / "splits.csv").open("rb") as file:
-            file.seek(-min(4096, file.seek(0, 2)), 2)
-            return int(file.read().rstrip().rpartition(b"\n")[2].partition(b",")[0])
+            file.seek(-min(65536, file.seek(0, 2)), 2)
+            return int(re.findall(rb"^(\d+),(?:train|val|test),", file.read(), re.M)[-1])
 
     def folds_there(self) -> list[int]:
         """The numbers of its folds that are finished."""

@@ -29,7 +29,7 @@ from agecli.cli.toy import toy
 from agecli.cli.train import train
 from agecli.errors import AgecliError, Interrupted
 
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}  # the disk has no room, or is broken
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # the disk has no room
 
 
 class Boundary(typer.core.TyperGroup):
@@ -45,13 +45,11 @@ class Boundary(typer.core.TyperGroup):
             _say_error(Interrupted("interrupted"))
             raise typer.Exit(Interrupted.exit_code) from None
         except BrokenPipeError:  # `agecli predict … | head -1`: the reader has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _forget_stdout()
             raise typer.Exit(0) from None
         except OSError as error:
             if error.errno in FULL:
-                os.dup2(
-                    os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-                )  # what is left in it can't be written either
+                _forget_stdout()
                 _say_error(AgecliError(f"can't write: {error.strerror}", "make room, then go on with --resume"))
             elif error.filename:
                 hint = "is it the path you meant, and may it be written?"
@@ -59,6 +57,11 @@ class Boundary(typer.core.TyperGroup):
             else:
                 raise
             raise typer.Exit(AgecliError.exit_code) from None
+
+
+def _forget_stdout() -> None:
+    """What is left in it can't be written either: Python must not try when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say_error(error: AgecliError) -> None:
