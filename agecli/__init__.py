@@ -9,34 +9,35 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from agecli.core.version import __version__
+
 if TYPE_CHECKING:
-    from agecli.auditing import audit as audit
-    from agecli.evaluation import evaluate as evaluate
-    from agecli.exporting import export as export
-    from agecli.inspection import inspect as inspect
-    from agecli.prediction import predict as predict
-    from agecli.preprocessing import preprocess as preprocess
-    from agecli.splitting import split as split
-    from agecli.studies.running import study as study
-    from agecli.training import train as train
+    from agecli.datasets.auditing import audit as audit
+    from agecli.datasets.preprocessing import preprocess as preprocess
+    from agecli.datasets.splitting import split as split
+    from agecli.evaluation.evaluate import evaluate as evaluate
+    from agecli.evaluation.inspect import inspect as inspect
+    from agecli.model.export import export as export
+    from agecli.prediction.predict import predict as predict
+    from agecli.studies.study import study as study
+    from agecli.training.train import train as train
 
 # Two OpenMP threads that spin while they wait are up to ten times slower than one on a busy machine. Read by the
 # OpenMP runtime when torch loads it, so it has to be set here.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "audit", "evaluate", "export", "inspect", "predict", "preprocess", "split", "study", "train"]
 
 _VERBS = {
-    "preprocess": "preprocessing",
-    "audit": "auditing",
-    "split": "splitting",
-    "train": "training",
-    "evaluate": "evaluation",
-    "predict": "prediction",
-    "export": "exporting",
-    "study": "studies.running",
-    "inspect": "inspection",
+    "preprocess": "datasets.preprocessing",
+    "audit": "datasets.auditing",
+    "split": "datasets.splitting",
+    "train": "training.train",
+    "evaluate": "evaluation.evaluate",
+    "predict": "prediction.predict",
+    "export": "model.export",
+    "study": "studies.study",
+    "inspect": "evaluation.inspect",
 }
 
 

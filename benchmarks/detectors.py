@@ -17,11 +17,12 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from agecli.ages import AgeGrid
-from agecli.data.manifest import Sample, read_manifest
-from agecli.faces.align import Alignment, Photo, align
-from agecli.faces.detect import DETECTORS, find_faces, main_face
-from agecli.pictures import read_picture
+from agecli.core.ages import AgeGrid
+from agecli.core.records import Sample
+from agecli.datasets.manifest import read_manifest
+from agecli.images.alignment import Alignment, Photo, align
+from agecli.images.detection import DETECTORS, find_faces, main_face
+from agecli.images.reading import read_picture
 
 
 def pupils(folder: Path, sample: Sample) -> tuple[complex, complex] | None:

@@ -13,12 +13,12 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from agecli.config import Config, replace
-from agecli.data.loading import Batch
-from agecli.devices import keep_memory, to_device
-from agecli.fitting import Learner
-from agecli.model import build_model, start_leaves
-from agecli.optimisation import make_optimiser
+from agecli.core.config import Config, replace
+from agecli.model.devices import keep_memory, to_device
+from agecli.model.network import build_model, start_leaves
+from agecli.training.batches import Batch
+from agecli.training.loop import Learner
+from agecli.training.optimisation import make_optimiser
 
 CPU = torch.device("cpu")
 ROUNDS = 15

@@ -11,8 +11,8 @@ import time
 
 import torch
 
-from agecli.backbones import build_backbone
-from agecli.devices import keep_memory
+from agecli.model.backbones import build_backbone
+from agecli.model.devices import keep_memory
 
 BATCHES = (16, 64)
 SECONDS = 4.0

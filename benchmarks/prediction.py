@@ -18,11 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from agecli import ages
-from agecli.bundled import named
-from agecli.crops import Look
-from agecli.listing import expand
-from agecli.predictors import load_predictor
+from agecli.core import ages
+from agecli.images.crops import Look
+from agecli.model.bundled import named
+from agecli.model.predictors import load_predictor
+from agecli.prediction.paths import expand
 
 TURNS = 5
 FACES = 200

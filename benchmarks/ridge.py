@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from agecli.checkpoint import load_checkpoint
-from agecli.features import compute_features
-from agecli.files import read_csv
-from agecli.runs import open_run, read_faces
+from agecli.core.files import read_csv
+from agecli.model.checkpoint import load_checkpoint
+from agecli.training.features import compute_features
+from agecli.training.run_folder import open_run, read_faces
 
 PENALTIES = [10.0 ** (exponent / 4) for exponent in range(-8, 25)]
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.data import trees
+from tests.datasets import trees
 
 
 def floor(folder: Path) -> int:

@@ -22,9 +22,9 @@ from statistics import fmean
 
 import numpy as np
 
-from agecli import ages
-from agecli.files import read_csv, write_text
-from agecli.runs import open_run, read_results
+from agecli.core import ages
+from agecli.core.files import read_csv, write_text
+from agecli.training.run_folder import open_run, read_results
 
 DOCS = Path(__file__).parent
 FIGURES = DOCS / "figures"

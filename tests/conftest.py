@@ -13,7 +13,7 @@ from hypothesis import settings
 from typer.testing import CliRunner, Result
 
 from agecli.cli import app
-from agecli.data.toy import draw_faces
+from agecli.datasets.toy import draw_faces
 
 settings.register_profile("busy", deadline=None)  # a loaded machine is no failure
 settings.load_profile("busy")

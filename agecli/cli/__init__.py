@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import typer
 
-from agecli import __version__
 from agecli.cli.audit import audit
 from agecli.cli.evaluate import evaluate
 from agecli.cli.export import export
@@ -27,7 +26,8 @@ from agecli.cli.split import split
 from agecli.cli.study import study
 from agecli.cli.toy import toy
 from agecli.cli.train import train
-from agecli.errors import AgecliError, Interrupted
+from agecli.core.errors import AgecliError, Interrupted
+from agecli.core.version import __version__
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # the disk has no room
 

@@ -29,10 +29,10 @@ def audit(
     Exits with 1 if there are any.
     """
     listen(quiet, verbose)
-    from agecli.auditing import COLUMNS
-    from agecli.auditing import audit as run
-    from agecli.console import Bars
-    from agecli.report import destination, write_rows
+    from agecli.cli.progress import Bars
+    from agecli.datasets.auditing import COLUMNS
+    from agecli.datasets.auditing import audit as run
+    from agecli.reports.tables import destination, write_rows
 
     with Bars(quiet) as bars:
         found = run(

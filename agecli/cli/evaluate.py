@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from agecli.cli.options import Device, Exclude, Form, Output, Quiet, Verbose, Workers, form_of, listen
-from agecli.errors import InputError
+from agecli.core.errors import InputError
 
 
 def evaluate(
@@ -50,11 +50,11 @@ def evaluate(
     listen(quiet, verbose)
     if not models and data is None:
         raise InputError("there are no faces to measure on", hint="name a folder with --data DIR, or a run folder")
-    from agecli.console import Bars
-    from agecli.evaluation import compare, pooled
-    from agecli.evaluation import evaluate as run
-    from agecli.groups import parse_challenge
-    from agecli.report import destination, write_evaluation
+    from agecli.cli.progress import Bars
+    from agecli.evaluation.evaluate import compare, pooled
+    from agecli.evaluation.evaluate import evaluate as run
+    from agecli.reports.tables import destination, write_evaluation
+    from agecli.scoring.groups import parse_challenge
 
     ages = parse_challenge(challenge)
     with Bars(quiet) as bars:
@@ -75,7 +75,7 @@ def evaluate(
     wholes = pooled(results, ages)
     comparison = compare({name: whole.predictions for name, whole in wholes.items()}) if len(wholes) > 1 else []
     if report:
-        from agecli.page import describe, write_page
+        from agecli.reports.page import describe, write_page
 
         write_page(report, [describe(name, whole) for name, whole in wholes.items()], comparison)
         logging.getLogger("agecli").info("wrote %s", report)

@@ -25,7 +25,7 @@ def export(
     is a checkpoint of half the size.
     """
     listen(quiet, verbose)
-    from agecli.exporting import export as run
+    from agecli.model.export import export as run
 
     apart = run(checkpoint, out=out)
     logging.getLogger("agecli").info(

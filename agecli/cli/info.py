@@ -15,11 +15,11 @@ def info(
 ) -> None:
     """Versions, devices and where weights are looked for: what to paste into a bug report."""
     if settings:
-        from agecli import config
+        from agecli.core import config
 
         typer.echo(config.to_toml(config.preset(preset)).strip())
         return
-    from agecli.information import lines
+    from agecli.reports.environment import lines
 
     for name, value in lines():
         typer.echo(f"{name:<24} {value}")

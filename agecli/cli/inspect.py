@@ -14,7 +14,7 @@ import typer
 from agecli.cli.options import Device, Form, Output, Quiet, Verbose, Workers, form_of, listen
 
 if TYPE_CHECKING:
-    from agecli.inspection import Inspection, Leaf, Tree
+    from agecli.evaluation.inspect import Inspection, Leaf, Tree
 
 FEW = 10  # leaves in trouble that a table shows
 
@@ -51,9 +51,9 @@ def inspect(
     floor (drf), or if 0.99 of its mass is in one year (dldlf). CSV and JSONL have a row for each leaf.
     """
     listen(quiet, verbose)
-    from agecli.console import Bars
-    from agecli.inspection import inspect as run
-    from agecli.report import destination, write_rows
+    from agecli.cli.progress import Bars
+    from agecli.evaluation.inspect import inspect as run
+    from agecli.reports.tables import destination, write_rows
 
     with Bars(quiet) as bars:
         found = run(model, data=data, fold=fold, limit=limit, device=device, workers=workers, progress=bars.features)
@@ -115,7 +115,7 @@ def _short(value: Any) -> Any:
 
 
 def write_table(rows: Sequence[dict[str, Any]], stream: TextIO) -> None:
-    from agecli.report import write_rows
+    from agecli.reports.tables import write_rows
 
     write_rows(rows, tuple(rows[0]), "table", stream)
 

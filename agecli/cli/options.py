@@ -96,7 +96,7 @@ def listen(quiet: bool, verbose: bool) -> None:
 
 
 def assignment(text: str) -> tuple[str, str]:
-    from agecli.errors import InputError
+    from agecli.core.errors import InputError
 
     name, sign, value = text.partition("=")
     if not sign:

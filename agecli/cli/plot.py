@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from agecli.cli.options import Device, Quiet, Verbose, listen
-from agecli.errors import InputError
+from agecli.core.errors import InputError
 
 KINDS = ("png", "svg", "pdf")
 plot = typer.Typer(help="Figures to print: a forest's leaves, a training, cumulative scores, one face.")
@@ -50,9 +50,9 @@ def leaves(
     """Draw what the leaves of a forest have learned, beneath a histogram of the ages they learned from."""
     kind = _kind(output)
     listen(quiet, verbose)
-    from agecli import figures
-    from agecli.plotting import read_ages, read_leaves, write_figure
-    from agecli.runs import find_source
+    from agecli.reports.figures import forest as figures
+    from agecli.reports.figures.sources import read_ages, read_leaves, write_figure
+    from agecli.training.run_folder import find_source
 
     sources = [find_source(model, fold) for model in models]
     panels = [read_leaves(source, tree) for source in sources]
@@ -71,8 +71,8 @@ def history(
     """Draw how a training went: losses, entropy, temperatures and errors by iteration."""
     kind = _kind(output)
     listen(quiet, verbose)
-    from agecli import figures
-    from agecli.plotting import read_histories, write_figure
+    from agecli.reports.figures import forest as figures
+    from agecli.reports.figures.sources import read_histories, write_figure
 
     write_figure(output, figures.history.file(kind, read_histories(run, fold)))
 
@@ -87,8 +87,8 @@ def cs(
     """Draw cumulative scores: the share of test faces with an error of at most so many years."""
     kind = _kind(output)
     listen(quiet, verbose)
-    from agecli.plots import cs_curve
-    from agecli.plotting import read_runs, write_figure
+    from agecli.reports.figures.evaluation import cs_curve
+    from agecli.reports.figures.sources import read_runs, write_figure
 
     write_figure(output, cs_curve.file(kind, read_runs(runs)))
 
@@ -108,7 +108,7 @@ def distribution(
     """Draw the distribution of a face's age, its interval, and the leaves that it is made of."""
     kind = _kind(output)
     listen(quiet, verbose)
-    from agecli import figures
-    from agecli.plotting import explain, write_figure
+    from agecli.reports.figures import forest as figures
+    from agecli.reports.figures.sources import explain, write_figure
 
     write_figure(output, figures.distribution.file(kind, explain(photo, model, no_detect=no_detect, device=device)))

@@ -11,11 +11,11 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from agecli.bundled import to_run
 from agecli.cli.options import Device, Form, Output, Quiet, Verbose, form_of, listen
-from agecli.errors import InputError, Interrupted
-from agecli.files import file_hash, is_stream
-from agecli.journal import Journal, Row, Tally
+from agecli.core.errors import InputError, Interrupted
+from agecli.core.files import file_hash, is_stream
+from agecli.model.bundled import to_run
+from agecli.prediction.journal import Journal, Row, Tally
 
 FEW = 100  # records before progress is shown
 
@@ -64,10 +64,10 @@ def predict(
 ) -> None:
     """Estimate the age of every face in photos and videos, with a 90 % interval."""
     listen(quiet, verbose)
-    from agecli.prediction import RECORD_COLUMNS
-    from agecli.prediction import predict as run
-    from agecli.report import write_ages
-    from agecli.workers import cores
+    from agecli.core.parallel import cores
+    from agecli.prediction.predict import RECORD_COLUMNS
+    from agecli.prediction.predict import predict as run
+    from agecli.reports.tables import write_ages
 
     shape = form_of(form, output)
     choices: dict[str, Any] = {  # what the records depend on
@@ -87,7 +87,7 @@ def predict(
 
     drawer: Drawer | None = None
     if draw:
-        from agecli.drawing import Drawer
+        from agecli.prediction.drawing import Drawer
 
         drawer = Drawer(draw, every)
 
@@ -131,7 +131,7 @@ def _into_file(
     write: Callable[[Iterator[Row], TextIO], None],
 ) -> None:
     """By way of a journal, so that a stopped run can go on. The file itself is written when all is known."""
-    from agecli.report import destination
+    from agecli.reports.tables import destination
 
     log, model = logging.getLogger("agecli"), choices["model"]
     if output.is_dir():
@@ -168,7 +168,7 @@ def _watched(rows: Iterable[Row], quiet: bool) -> Iterator[Row]:
         for done, row in enumerate(rows, 1):
             if done > FEW:
                 if bars is None:
-                    from agecli.console import Bars
+                    from agecli.cli.progress import Bars
 
                     bars = stack.enter_context(Bars(quiet))
                 bars.show("faces", done, None)

@@ -37,9 +37,9 @@ def preprocess(
 ) -> None:
     """Find the faces in photos, turn and cut them so that the eyes are always in the same place."""
     listen(quiet, verbose)
-    from agecli.console import Bars
-    from agecli.preprocessing import preprocess as run
-    from agecli.report import destination, write_rows
+    from agecli.cli.progress import Bars
+    from agecli.datasets.preprocessing import preprocess as run
+    from agecli.reports.tables import destination, write_rows
 
     log = logging.getLogger("agecli")
 

@@ -44,9 +44,9 @@ def split(
 ) -> None:
     """Write and describe the folds of a protocol, without training: sizes, ages, groups, and what leaks."""
     listen(quiet, verbose)
-    from agecli.report import destination, write_rows
-    from agecli.splitting import columns, for_people
-    from agecli.splitting import split as run
+    from agecli.datasets.splitting import columns, for_people
+    from agecli.datasets.splitting import split as run
+    from agecli.reports.tables import destination, write_rows
 
     settings = dict(assignment(text) for text in set_ or [])
     rows = run(data, setup=setup, out=out, seed=seed, preset=preset, list=list_, exclude=exclude, settings=settings)

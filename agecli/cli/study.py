@@ -82,16 +82,16 @@ def study(
 
     Writes study.csv, the figure (PNG and SVG) and a run folder for each cell, and prints the table.
     """
-    from agecli.config import OPTIONS
+    from agecli.core.config import OPTIONS
 
     chosen = {name: value for name, value in locals().items() if name in OPTIONS}
     settings = dict(assignment(text) for text in set_ or [])
     listen(quiet, verbose)
-    from agecli.monitor import StudyBars
-    from agecli.plotting import write_figure
-    from agecli.report import destination, with_ranges, write_rows
-    from agecli.studies.pictures import draw
-    from agecli.studies.running import study as run
+    from agecli.cli.monitor import StudyBars
+    from agecli.reports.figures.sources import write_figure
+    from agecli.reports.tables import destination, with_ranges, write_rows
+    from agecli.studies.figures import draw
+    from agecli.studies.study import study as run
     from agecli.studies.tables import COLUMNS, ENTROPY_COLUMNS, SHOWN
 
     with StudyBars(quiet) as bars:

@@ -14,7 +14,7 @@ def toy(
     seed: Annotated[int, typer.Option(help="Of the random faces.")] = 0,
 ) -> None:
     """Draw a small data set of cartoon faces with ages, to try the other commands on."""
-    from agecli.data.toy import draw_faces
+    from agecli.datasets.toy import draw_faces
 
     draw_faces(folder, count, seed)
     typer.echo(f"drew {count} faces in {folder}; next: agecli train --data {folder} --freeze --out runs/toy", err=True)

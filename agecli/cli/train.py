@@ -89,17 +89,17 @@ def train(
 
     Writes the run folder (checkpoints, history.csv, predictions.csv, metrics.csv, report.csv) and prints the report.
     """
-    from agecli.config import OPTIONS
+    from agecli.core.config import OPTIONS
 
     chosen = {name: value for name, value in locals().items() if name in OPTIONS}
     settings = dict(assignment(text) for text in set_ or [])
     first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started, one talks
     quiet = quiet or not first
     listen(quiet, verbose)
-    from agecli.monitor import TrainingBars
-    from agecli.report import destination, write_rows
-    from agecli.runs import REPORT_COLUMNS
-    from agecli.training import train as run
+    from agecli.cli.monitor import TrainingBars
+    from agecli.reports.tables import destination, write_rows
+    from agecli.training.run_folder import REPORT_COLUMNS
+    from agecli.training.train import train as run
 
     with TrainingBars(quiet) as bars:
         report = run(

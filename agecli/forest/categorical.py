@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from agecli.precision import wide
+from agecli.forest.precision import wide
 
 REACHED = 1e-6  # sum of responsibilities below which a leaf has seen nothing
 

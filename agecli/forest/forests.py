@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from agecli.ages import AgeGrid, Readout
+from agecli.core.ages import AgeGrid, Readout
 from agecli.forest import categorical, gaussian
 from agecli.forest.gaussian import Gaussians
 from agecli.forest.grids import gaussian_pmf, label_distribution

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from agecli.precision import wide
+from agecli.forest.precision import wide
 
 REACHED = 1e-6  # sum of responsibilities below which a leaf has seen nothing
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from agecli.ages import AgeGrid
-from agecli.precision import wide
+from agecli.core.ages import AgeGrid
+from agecli.forest.precision import wide
 
 
 def years(grid: AgeGrid, like: Tensor) -> Tensor:

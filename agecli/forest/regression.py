@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from agecli.ages import AgeGrid, Readout
+from agecli.core.ages import AgeGrid, Readout
 from agecli.forest.forests import Reduce, Top, alone
 from agecli.forest.grids import gaussian_pmf
-from agecli.precision import wide
+from agecli.forest.precision import wide
 
 
 class Regression(Top):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agecli.errors import InputError
+from agecli.core.errors import InputError
 from agecli.studies.paper import ABLATION, BENCHMARKS, OURS
 
 FAMILIES = {"drf": "DRF", "dldlf": "DLDLF"}

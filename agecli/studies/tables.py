@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agecli.evaluation import compare
-from agecli.files import read_csv
-from agecli.metrics import tidy
-from agecli.runs import open_run, read_results
+from agecli.core.files import read_csv
+from agecli.evaluation.evaluate import compare
+from agecli.scoring.metrics import tidy
 from agecli.studies.cells import Study
 from agecli.studies.paper import BENCHMARKS, OURS, PHI_STD
+from agecli.training.run_folder import open_run, read_results
 
 COLUMNS = (
     "cell",

@@ -24,11 +24,12 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from agecli.ages import AgeGrid
-from agecli.bootstrap import limits, people, resampled
-from agecli.data.manifest import Sample, read_manifest, read_names
-from agecli.errors import AgecliError
-from agecli.report import destination, with_ranges, write_rows
+from agecli.core.ages import AgeGrid
+from agecli.core.errors import AgecliError
+from agecli.core.records import Sample
+from agecli.datasets.manifest import read_manifest, read_names
+from agecli.reports.tables import destination, with_ranges, write_rows
+from agecli.scoring.bootstrap import limits, people, resampled
 from benchmarks.peers.competitors import NAMES, Competitor, Said, ask, prepare
 
 TURNS = 3

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import agecli
-from agecli.errors import InputError, MissingError
+from agecli.core.errors import InputError, MissingError
 
 HERE = Path(__file__).parent
 NODE = {"face-api": ("@vladmandic/face-api", "faceapi.cjs"), "human": ("@vladmandic/human", "human.cjs")}

@@ -18,11 +18,12 @@ import numpy as np
 from build import part_of, set_name
 
 import agecli
-from agecli.ages import AgeGrid
-from agecli.data.manifest import Sample, read_manifest
-from agecli.files import write_csv, write_text
-from agecli.groups import GROUP_COLUMNS, breakdown
-from agecli.metrics import Predictions
+from agecli.core.ages import AgeGrid
+from agecli.core.files import write_csv, write_text
+from agecli.core.records import Sample
+from agecli.datasets.manifest import read_manifest
+from agecli.scoring.groups import GROUP_COLUMNS, breakdown
+from agecli.scoring.metrics import Predictions
 
 SHOWN = ("all", "decade", "sex", "race")
 MARKS = "<!-- measured -->", "<!-- /measured -->"

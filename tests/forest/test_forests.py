@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from agecli import ages
-from agecli.ages import AgeGrid
+from agecli.core import ages
+from agecli.core.ages import AgeGrid
 from agecli.forest import categorical, gaussian
 from agecli.forest.forests import CategoricalForest, Forest, GaussianForest
 from agecli.forest.gaussian import Gaussians

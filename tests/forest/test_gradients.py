@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from agecli.ages import AgeGrid
+from agecli.core.ages import AgeGrid
 from agecli.forest import categorical, gaussian
 from agecli.forest.gaussian import Gaussians
 from agecli.forest.grids import label_distribution

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agecli.ages import AgeGrid
+from agecli.core.ages import AgeGrid
 from agecli.forest.grids import gaussian_pmf, label_distribution, years
 
 GRID = AgeGrid(0, 100)

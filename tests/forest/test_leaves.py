@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from agecli.ages import AgeGrid
+from agecli.core.ages import AgeGrid
 from agecli.forest import categorical, gaussian
 from agecli.forest.forests import CategoricalForest, GaussianForest
 from agecli.forest.gaussian import Gaussians

@@ -1,0 +1,1 @@
+"""Evaluation of runs and checkpoints on faces with ages."""

@@ -1,0 +1,74 @@
+"""Videos: a frame now and then, with its time."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from agecli.core.errors import InputError
+from agecli.images.alignment import Photo
+from agecli.images.reading import UnreadableError, why_not_there
+
+SUFFIXES = frozenset({".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".wmv"})
+UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
+os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # a damaged video is our record, not ffmpeg's talk
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One picture of a video."""
+
+    source: str
+    time: float  # seconds from the start
+    photo: Photo
+
+
+def is_video(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in SUFFIXES
+
+
+def parse_every(text: str) -> float:
+    """`1s`, `500ms`, `2m` or plain seconds, as seconds."""
+    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(ms|s|m|min|)\s*", text)
+    seconds = float(match[1]) * UNITS[match[2]] if match else 0.0
+    if seconds <= 0:
+        raise InputError(f"--every {text} is no time between two frames", hint="write --every 1s, 500ms or 2m")
+    return seconds
+
+
+def frames(name: str, every: float) -> Iterator[Frame]:
+    """The first frame at or after 0, `every`, 2 `every`, … seconds."""
+    if not os.path.exists(name):
+        raise UnreadableError(why_not_there(Path(name)))
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # OpenCV would end the whole process
+        raise UnreadableError("its name is not UTF-8: rename it") from None
+    video = cv2.VideoCapture(name)
+    try:
+        rate = video.get(cv2.CAP_PROP_FPS) or 25.0
+        due, seen = 0.0, 0
+        for number in count():
+            if not video.grab():
+                break
+            time = max(0.0, video.get(cv2.CAP_PROP_POS_MSEC) / 1000)
+            if number and time <= 0:  # a container that knows no times
+                time = number / rate
+            if time + 1e-6 < due:
+                continue
+            good, photo = video.retrieve()
+            if good:
+                seen += 1
+                yield Frame(name, round(time, 3), np.asarray(photo[:, :, ::-1], dtype=np.uint8))
+            due = (time // every + 1) * every if time >= due + every else due + every
+        if not seen:
+            raise UnreadableError("it is not a video, or of a kind that can't be read")
+    finally:
+        video.release()

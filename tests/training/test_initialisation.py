@@ -1,0 +1,93 @@
+"""Going on from a trained model: it begins where that one was, and learns what is new."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import agecli
+from agecli.core.config import Config, replace
+from agecli.core.errors import InputError
+from agecli.core.files import read_csv
+from agecli.model.bundled import named
+from agecli.model.checkpoint import load_checkpoint
+from agecli.training.initialisation import first_model, take_over
+from tests.training.test_train import TINY
+
+
+@pytest.fixture(scope="module")
+def trained(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    cooled = {**TINY["settings"], "forest.cooling": 0.3}
+    agecli.train(toy, out=folder / "run", trees=3, **{**TINY, "iterations": 400, "settings": cooled})
+    return folder / "run/fold-1/best.safetensors"
+
+
+def test_it_begins_as_the_model_that_it_goes_on_from(trained: Path) -> None:
+    config = take_over(replace(Config(), {"init": str(trained)}), {})
+    assert (config.forest.trees, config.data.size) == (3, 64)
+    assert (config.forest.split_temperature, config.forest.leaf_temperature) == (0.0, 1.0)
+    start, known = first_model(config)
+    pixels = torch.randint(0, 256, (4, 3, 64, 64), dtype=torch.uint8)
+    with torch.inference_mode():
+        assert torch.equal(start.eval()(pixels), load_checkpoint(trained).model(pixels))
+    assert known
+
+
+def test_what_is_asked_for_wins_and_another_forest_starts_anew(trained: Path) -> None:
+    asked = {"init": str(trained), "forest.trees": 2}
+    config = take_over(replace(Config(), asked), asked)
+    assert config.forest.trees == 2
+    assert config.forest.split_temperature == 1  # what starts anew is annealed
+    start, known = first_model(config)
+    assert not known
+    backbone = load_checkpoint(trained).model.backbone.state_dict()
+    assert all(torch.equal(value, backbone[name]) for name, value in start.backbone.state_dict().items())
+    with pytest.raises(InputError, match="not a resnet18"):
+        first_model(replace(config, {"backbone.name": "resnet18"}))
+    with pytest.raises(InputError, match="has weights already"):
+        take_over(config, {"backbone.weights": "imagenet"})
+
+
+def test_it_forgets_nothing_and_a_file_of_settings_is_heard(toy: Path, trained: Path, tmp_path: Path) -> None:
+    """A few more steps leave the error about where it was; from scratch they don't reach it."""
+    before = load_checkpoint(trained).notes["val_mae"]
+    (tmp_path / "mine.toml").write_text("[data]\naugment = 'paper'\n[training]\neval_every = 10\n")
+    more = {**TINY, "iterations": 20, "config": tmp_path / "mine.toml"}
+    agecli.train(toy, out=tmp_path / "new", **more)
+    del more["backbone"], more["weights"]
+    agecli.train(toy, out=tmp_path / "more", init=str(trained), **more)
+    agecli.train(toy, out=tmp_path / "more", init=str(trained), **more, resume=True)  # the same words go on with it
+    config = load_checkpoint(tmp_path / "more/fold-1/best.safetensors").config
+    assert (config.init, config.data.augment, config.forest.trees) == (str(trained), "paper", 3)
+    went_on, anew = (read_csv(tmp_path / name / "fold-1/history.csv") for name in ("more", "new"))
+    assert [row["iteration"] for row in went_on] == ["0", "10", "20"]  # the start itself can be chosen
+    assert float(went_on[0]["val_mae"]) == pytest.approx(before, abs=1e-3)
+    assert all(float(row["val_mae"]) < before + 1 for row in went_on)
+    assert float(anew[-1]["val_mae"]) > before + 1
+
+
+def test_a_trained_model_can_lend_its_backbone_alone(trained: Path) -> None:
+    asked = {"backbone.weights": str(trained), "forest.depth": 4}
+    config = take_over(replace(Config(), asked), asked)
+    assert (config.data.size, config.forest.trees, config.forest.split_temperature) == (64, 5, 1)
+    start, known = first_model(config)
+    assert not known
+    lent = load_checkpoint(trained).model.backbone.state_dict()
+    assert all(torch.equal(value, lent[name]) for name, value in start.backbone.state_dict().items())
+    with pytest.raises(InputError, match="not a resnet18"):
+        first_model(replace(config, {"backbone.name": "resnet18"}))
+
+
+def test_the_backbone_of_the_bundled_model_has_a_name() -> None:
+    asked = {"backbone.weights": "default", "model": "dldlf"}
+    config = take_over(replace(Config(), asked), asked)
+    bundled = load_checkpoint(named("default", ".safetensors"))
+    assert config.data.size == bundled.config.data.size
+    assert config.forest.cooling == Config().forest.cooling
+    start, known = first_model(config)
+    assert (known, start.forest.readout) == (False, "mode")
+    lent = bundled.model.backbone.state_dict()
+    assert all(torch.equal(value, lent[name]) for name, value in start.backbone.state_dict().items())

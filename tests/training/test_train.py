@@ -1,0 +1,285 @@
+"""Training through the real command line, in real processes that are really killed."""
+
+from __future__ import annotations
+
+import csv
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agecli
+from agecli.core.errors import InputError
+from agecli.core.files import read_csv
+from tests.conftest import Cli, invoke
+
+SMALL = ("--backbone", "timm:test_efficientnet", "--weights", "none", "--set", "data.size=64", "--batch-size", "16")
+FROZEN = (*SMALL, "--freeze")
+TINY: dict[str, Any] = {
+    "backbone": "timm:test_efficientnet",
+    "weights": "none",
+    "freeze": True,
+    "iterations": 30,
+    "batch_size": 16,
+    "settings": {"data.size": 64},
+}
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    return read_csv(path)
+
+
+def test_a_run_leaves_all_that_is_promised(cli: Cli, toy: Path, tmp_path: Path) -> None:
+    done = cli(
+        "train", "--data", toy, "--out", "runs/a", *FROZEN, "--iterations", 120, "--set", "training.eval_every=50"
+    )
+    assert done.returncode == 0, done.stderr
+    run = tmp_path / "runs/a"
+    assert {path.name for path in run.iterdir()} == {
+        "config.toml",
+        "environment.json",
+        "splits.csv",
+        "report.csv",
+        "fold-1",
+    }
+    assert {path.name for path in (run / "fold-1").iterdir()} == {
+        "history.csv",
+        "predictions.csv",
+        "distributions.npz",
+        "metrics.csv",
+        "best.safetensors",
+        "last.safetensors",
+    }
+    with (run / "fold-1/history.csv").open() as file:
+        history = list(csv.DictReader(file))
+    assert list(history[0]) == [
+        "iteration",
+        "loss",
+        "nll",
+        "entropy",
+        "T",
+        "tau",
+        "lr",
+        "train_mae",
+        "val_mae",
+        "images_per_second",
+    ]
+    assert [row["iteration"] for row in history] == ["50", "100", "120"]
+    assert all(row["val_mae"] for row in history)
+    predictions = rows(run / "fold-1/predictions.csv")
+    assert list(predictions[0]) == ["path", "subject", "age", "predicted", "std", "low", "high"]
+    assert len(predictions) == 24
+    assert all(0 <= float(row["low"]) <= float(row["high"]) <= 120 for row in predictions)
+    mae = sum(abs(float(row["predicted"]) - float(row["age"])) for row in predictions) / 24
+    assert float(rows(run / "fold-1/metrics.csv")[0]["mae"]) == pytest.approx(mae, abs=1e-3)
+    assert [row["fold"] for row in rows(run / "report.csv")] == ["1", "mean", "std", "pooled"]
+    assert '"mae"' in done.stdout
+
+
+def test_evaluating_a_run_gives_the_same_numbers_again(cli: Cli, toy: Path, tmp_path: Path) -> None:
+    assert (
+        cli(
+            "train", "--data", toy, "--out", "a", *FROZEN, "--iterations", 60, "--setup", "subject", "--folds", "2-3"
+        ).returncode
+        == 0
+    )
+    fold = tmp_path / "a/fold-2"
+    before = (fold / "predictions.csv").read_bytes()
+    (fold / "predictions.csv").unlink()
+    done = cli("evaluate", "a", "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    assert (fold / "predictions.csv").read_bytes() == before
+    table = list(csv.DictReader(done.stdout.splitlines()))
+    assert [row["model"] for row in table] == ["fold-2", "fold-3", "pooled"]
+    assert [row["leakage"] for row in table] == ["0", "0", "0"]
+    done = cli("evaluate", fold / "best.safetensors", "--data", toy, "--out", "e", "-o", "e.csv")
+    assert done.returncode == 0, done.stderr
+    assert len(rows(tmp_path / "e/predictions.csv")) == 120
+    assert rows(tmp_path / "e.csv")[0]["images"] == "120"
+
+
+def start(folder: Path, *arguments: object) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "agecli", "train", *(str(argument) for argument in arguments)]
+    return subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "inputs"), [("drf", "pixels"), ("dldlf", "frozen")])
+def test_kill_9_and_resume_give_the_same_predictions(
+    cli: Cli, toy: Path, tmp_path: Path, model: str, inputs: str
+) -> None:
+    iterations = 1000 if inputs == "frozen" else 90
+    base = ("--data", toy, "--model", model, "--iterations", iterations, "--set", "training.save_every=0.1")
+    base = (*base, "--set", "training.eval_every=40", *(FROZEN if inputs == "frozen" else SMALL))
+    assert cli("train", *base, "--out", "whole").returncode == 0
+    state = tmp_path / "broken/fold-1/state.safetensors"
+    dice = random.Random(f"{model} {inputs}")
+    kills = 0
+    for attempt in range(3):
+        process = start(tmp_path, *base, "--out", "broken", *(["--resume"] if attempt else []))
+        seen = state.stat().st_mtime_ns if state.exists() else 0
+        while process.poll() is None and (not state.exists() or state.stat().st_mtime_ns == seen):
+            time.sleep(0.01)  # until it has got further than the last one
+        time.sleep(dice.uniform(0, 0.5))
+        kills += process.poll() is None
+        process.kill()
+        process.wait()
+    assert kills >= 2
+    assert not (tmp_path / "broken/fold-1/metrics.csv").exists()
+    done = cli("train", "--resume", "--out", "broken")
+    assert done.returncode == 0, done.stderr
+    assert "going on after iteration" in done.stderr
+    for name in ("predictions.csv", "metrics.csv"):
+        assert (tmp_path / "broken/fold-1" / name).read_bytes() == (tmp_path / "whole/fold-1" / name).read_bytes()
+    for column in ("iteration", "loss", "T", "tau", "train_mae", "val_mae"):
+        whole, broken = (
+            [row[column.lower()] for row in rows(tmp_path / f"{run}/fold-1/history.csv")] for run in ("whole", "broken")
+        )
+        assert whole == broken, column
+    assert not list((tmp_path / "broken").rglob("*.part"))  # what a kill left half written is cleared away
+
+
+@pytest.mark.slow
+def test_a_polite_stop_saves_and_says_how_to_go_on(cli: Cli, toy: Path, tmp_path: Path) -> None:
+    base = [*("--data", str(toy), "--iterations", "60", "--set", "training.save_every=0.1"), *SMALL]
+    assert cli("train", *base, "--out", "whole").returncode == 0
+    for number in (signal.SIGINT, signal.SIGTERM):
+        out = f"run-{number}"
+        command = [sys.executable, "-m", "agecli", "train", *base, "--out", out]
+        process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        while process.poll() is None and not (tmp_path / out / "fold-1/state.safetensors").exists():
+            time.sleep(0.01)
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=120)
+        assert process.returncode == 130, stderr
+        assert stdout == b""
+        assert f"agecli train --resume --out {out}".encode() in stderr
+        assert b"Traceback" not in stderr
+        assert cli("train", "--resume", "--out", out).returncode == 0
+        whole, stopped = (tmp_path / run / "fold-1/predictions.csv" for run in ("whole", out))
+        assert whole.read_bytes() == stopped.read_bytes()
+
+
+def test_a_finished_fold_is_not_run_again(cli: Cli, toy: Path, tmp_path: Path) -> None:
+    base = ("--data", toy, *FROZEN, "--iterations", 40, "--setup", "subject", "--out", "a")
+    assert cli("train", *base, "--folds", 1).returncode == 0
+    before = (tmp_path / "a/fold-1/best.safetensors").stat().st_mtime_ns
+    done = cli("train", "--out", "a", "--resume", "--folds", "1,2")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "a/fold-1/best.safetensors").stat().st_mtime_ns == before
+    assert [row["fold"] for row in rows(tmp_path / "a/report.csv")] == ["1", "2", "mean", "std", "pooled"]
+
+
+def test_a_run_is_not_overwritten_nor_resumed_with_other_settings_or_faces(toy: Path, tmp_path: Path) -> None:
+    shutil.copytree(toy, tmp_path / "data")
+    run = tmp_path / "a"
+    agecli.train(tmp_path / "data", out=run, **TINY)
+    again = invoke("train", "--data", tmp_path / "data", *FROZEN, "--out", run)
+    assert again.exit_code == 2
+    assert "--resume" in again.stderr
+    other = invoke("train", "--out", run, "--resume", "--trees", 3)
+    assert other.exit_code == 2
+    assert "forest.trees" in other.stderr
+    (tmp_path / "data/labels.csv").write_text((tmp_path / "data/labels.csv").read_text().replace(",0000", ",0001"))
+    changed = invoke("train", "--out", run, "--resume")
+    assert changed.exit_code == 2
+    assert f"not those that {run} was started with" in changed.stderr
+
+
+def test_what_a_kill_left_of_the_first_writes_is_no_run(toy: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/splits.csv").write_text("fold,part,path\n")
+    (tmp_path / "run/.config.toml.x.part").touch()
+    report = agecli.train(toy, out=tmp_path / "run", **TINY)
+    assert report.rows[0]["images"] == 24
+
+
+def test_a_resumed_run_is_told_apart_from_another_preset_or_other_weights(toy: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    agecli.train(toy, out=run, **TINY)
+    with pytest.raises(InputError, match=r"training\.optimiser"):
+        agecli.train(toy, out=run, resume=True, preset="paper")
+    about = (run / "environment.json").read_text()
+    (run / "environment.json").write_text(about.replace('"backbone_sha256": "', '"backbone_sha256": "0'))
+    with pytest.raises(InputError, match="not the weights"):
+        agecli.train(out=run, resume=True)
+
+
+def test_the_pooled_row_is_the_error_over_all_predictions(toy: Path, tmp_path: Path) -> None:
+    shutil.copytree(toy, tmp_path / "data")
+    table = (tmp_path / "data/labels.csv").read_text().splitlines()
+    (tmp_path / "data/labels.csv").write_text("\n".join(table[:32]) + "\n")  # the last of six subjects has one face
+    report = agecli.train(tmp_path / "data", out=tmp_path / "run", setup="lopo", **TINY)
+    faces = [row for fold in (tmp_path / "run").glob("fold-*") for row in read_csv(fold / "predictions.csv")]
+    mae = sum(abs(float(row["predicted"]) - float(row["age"])) for row in faces) / 31
+    assert report.rows[-1]["fold"] == "pooled"
+    assert report.rows[-1]["mae"] == pytest.approx(mae, abs=1e-3)
+    assert report.rows[-3]["mae"] != pytest.approx(mae, abs=1e-3)
+
+
+def test_evaluating_on_faces_that_were_trained_on_is_said(cli: Cli, toy: Path, tmp_path: Path) -> None:
+    agecli.train(toy, out=tmp_path / "a", **TINY)
+    done = cli("evaluate", "a", "--setup", "II", "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    table = list(csv.DictReader(done.stdout.splitlines()))
+    assert [row["model"] for row in table] == [*(f"fold-1/II-{n}" for n in range(1, 6)), "pooled"]
+    assert all(float(row["leakage"]) > 0.9 for row in table[:5])
+    assert "trained on some of these faces" in done.stderr
+    assert (tmp_path / f"a/evaluation-{toy.name}/fold-1/II-3/metrics.csv").exists()
+
+
+@pytest.mark.parametrize("inputs", [FROZEN, SMALL], ids=["frozen", "pixels"])
+def test_a_broken_picture_is_named_skipped_and_counted(
+    cli: Cli, toy: Path, tmp_path: Path, inputs: tuple[str, ...]
+) -> None:
+    shutil.copytree(toy, tmp_path / "data")
+    first, second, *_ = sorted((tmp_path / "data/images").iterdir())
+    first.write_bytes(first.read_bytes()[:1000])
+    done = cli("train", "--data", "data", *inputs, "--iterations", 30, "--out", "a")
+    assert done.returncode == 1, done.stderr  # finished, but not with all of them
+    assert done.stderr.count(f"left out images/{first.name}") == 1
+    assert (tmp_path / "a/report.csv").exists()
+    second.write_text("no picture")
+    refused = invoke("train", "--data", tmp_path / "data", *inputs, "--iterations", 30, "--out", tmp_path / "b")
+    assert refused.exit_code == 2
+    assert "2 of 120 pictures can't be read" in refused.stderr
+
+
+def test_a_loss_that_explodes_keeps_the_last_good_checkpoint(cli: Cli, toy: Path, tmp_path: Path) -> None:
+    explode = (
+        "--lr",
+        "1e30",
+        "--set",
+        "training.clip_norm=0",
+        "--set",
+        "training.warmup=100000",
+        "--set",
+        "training.save_every=0",
+    )
+    done = cli("train", "--data", toy, *SMALL, "--iterations", 60, "--out", "a", *explode)
+    assert done.returncode == 2
+    assert "error: the " in done.stderr
+    assert "not" in done.stderr
+    assert "last good checkpoint is a/fold-1/last.safetensors" in done.stderr
+    assert "--lr" in done.stderr
+    assert (tmp_path / "a/fold-1/last.safetensors").exists()
+
+
+def test_a_name_of_its_own_from_model_and_setup(cli: Cli, toy: Path, tmp_path: Path) -> None:
+    assert (
+        cli(
+            "train", "--data", toy, *FROZEN, "--iterations", 20, "--model", "dldlf", "--preset", "paper", "--lr", 0.01
+        ).returncode
+        == 0
+    )
+    assert (tmp_path / "runs/dldlf-random/config.toml").read_text().startswith('model = "dldlf"')
+    assert (tmp_path / "runs/dldlf-random/fold-1/best.safetensors").exists()
