@@ -20,7 +20,8 @@ from agecli.images.crops import Box, Look, Seen, items
 from agecli.images.detection import DETECTORS
 from agecli.images.video import parse_every
 from agecli.model.bundled import to_run
-from agecli.model.predictors import About, Predictor, load_predictor
+from agecli.model.card import Card
+from agecli.model.predictors import Predictor, load_predictor
 from agecli.prediction.journal import left_out
 from agecli.prediction.paths import expand
 from agecli.scoring.calibration import interval
@@ -104,7 +105,7 @@ def predict(
         raise InputError(f"unknown detector `{detector}`", hint=f"there are: auto, {', '.join(DETECTORS)}")
     seconds = parse_every(str(every))
     predictor = load_predictor(path, device)
-    about = predictor.about
+    about = predictor.card
     if about.calibration is None:
         log.warning("%s is not calibrated: its intervals are the plain quantiles of its mixture", path)
     alignment = None if no_detect else _alignment(about, path)
@@ -115,7 +116,7 @@ def predict(
     return _records(seen, asking, batch_size)
 
 
-def _alignment(about: About, model: Path) -> Alignment:
+def _alignment(about: Card, model: Path) -> Alignment:
     """How faces must be cut for a model: as those that it was trained on."""
     if about.alignment:
         return about.alignment
@@ -137,7 +138,7 @@ class Asking:
         if not faces:
             return []
         pmf = self.predictor.pmf(np.stack([seen.crops[number].pixels for seen, number in faces]))
-        grid, calibration = self.predictor.about.grid, self.predictor.about.calibration
+        grid, calibration = self.predictor.card.grid, self.predictor.card.calibration
         age = ages.read(pmf, self.readout, grid)
         low, high = interval(pmf, grid, calibration)
         low, high = np.minimum(low, age), np.maximum(high, age)  # whatever the readout, it lies inside

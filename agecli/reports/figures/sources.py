@@ -210,7 +210,7 @@ def explain(
     import torch
 
     predictor = TorchPredictor(path, device)
-    forest, about = _forest(predictor.model, path), predictor.about
+    forest, about = _forest(predictor.model, path), predictor.card
     look = Look(about.picture, None if no_detect else about.alignment or Alignment(), largest=True)
     seen = look(str(photo))
     if seen.status != "ok":
