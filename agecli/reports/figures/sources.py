@@ -24,7 +24,8 @@ from agecli.images.alignment import Alignment
 from agecli.images.crops import Look
 from agecli.model.bundled import named
 from agecli.model.predictors import TorchPredictor
-from agecli.prediction.predict import Asking
+from agecli.prediction.estimation import face_records
+from agecli.prediction.options import Options
 from agecli.scoring.metrics import Predictions, read_predictions
 from agecli.training.run_folder import Source, is_run, open_run, read_results, trained_on
 
@@ -215,7 +216,7 @@ def explain(
     seen = look(str(photo))
     if seen.status != "ok":
         raise InputError(f"{photo}: {seen.error}", hint="name a photo of a face; --no-detect takes it as it is")
-    record = Asking(predictor, about.readout)([(seen, 0)])[0].row()
+    record = face_records(predictor, [(seen, 0)], Options())[0].row()
     pixels = seen.crops[0].pixels
     with torch.inference_mode():
         log_p = forest.route(predictor.model.network(torch.from_numpy(pixels[None]).to(predictor.device)))
