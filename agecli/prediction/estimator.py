@@ -16,7 +16,7 @@ from agecli.model.card import Card
 from agecli.model.predictors import Predictor, load_predictor
 from agecli.prediction.estimation import estimate
 from agecli.prediction.inputs import Images, check_rgb
-from agecli.prediction.options import Options
+from agecli.prediction.options import Options, check_batch_size
 from agecli.prediction.predictions import Predictions
 
 log = logging.getLogger("agecli")
@@ -96,7 +96,8 @@ class Estimator:
         Example: `estimator.predict_crops(np.stack(faces))[0].age`
         """
         options = Options(no_detect=True, readout=readout, abstain_above=abstain_above, distribution=distribution)
-        crops = check_rgb(crops, "the batch of crops", batch=True)
+        check_batch_size(batch_size)
+        check_rgb(crops, "the batch of crops", batch=True)
         records: list[Record] = []
         for start in range(0, len(crops), batch_size):
             batch = crops[start : start + batch_size]

@@ -60,7 +60,8 @@ def read_inputs(images: Images, null: bool = False, skip: str | Path | None = No
         elif isinstance(image, Image.Image):
             yield _from_pil(image, f"image {number}")
         else:
-            yield Picture(f"image {number}", check_rgb(image, f"image {number}"))
+            check_rgb(image, f"image {number}")
+            yield Picture(f"image {number}", np.array(image, order="C"))  # a copy: the caller may reuse its buffer
 
 
 def read_items(inputs: Iterable[Input], every: float) -> Iterator[str | Frame | Picture | Seen]:
@@ -83,8 +84,11 @@ def names_only(inputs: Iterable[Input], purpose: str) -> Iterator[str]:
         yield item
 
 
-def check_rgb(image: Any, name: str, batch: bool = False) -> Pixels:
-    """A contiguous copy of an RGB array: (H, W, 3), or (n, H, W, 3) with `batch`, uint8. Raises InputError for others."""
+def check_rgb(image: Any, name: str, batch: bool = False) -> None:
+    """Raises InputError unless `image` is an RGB array in uint8: (H, W, 3), or (n, H, W, 3) with `batch`.
+
+    name: what the message calls it.
+    """
     shape = "(n, H, W, 3)" if batch else "(H, W, 3)"
     if not isinstance(image, np.ndarray):
         raise InputError(
@@ -96,7 +100,6 @@ def check_rgb(image: Any, name: str, batch: bool = False) -> Pixels:
             f"{name} is an array of shape {image.shape} and type {image.dtype}",
             hint=f"pass RGB values as uint8 (0 to 255) in shape {shape}",
         )
-    return np.array(image, order="C")  # a copy: the caller may reuse its buffer
 
 
 def _from_pil(image: Image.Image, default: str) -> Picture | Seen:

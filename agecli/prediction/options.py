@@ -45,3 +45,9 @@ class Options:
         """The fields of the records, in the order of files."""
         requested = {"abstain": self.abstain_above is not None, "distribution": self.distribution}
         return (*RECORD_COLUMNS, *(name for name in OPTIONAL_COLUMNS if requested[name]))
+
+
+def check_batch_size(batch_size: int) -> None:
+    """Raises InputError for a batch size below 1."""
+    if batch_size < 1:
+        raise InputError(f"batch size {batch_size} is too small", hint="--batch-size must be at least 1")

@@ -23,7 +23,7 @@ from agecli.model.predictors import Predictor
 from agecli.prediction.estimation import photo_records
 from agecli.prediction.inputs import FaceFinder, Images, names_only, read_inputs, read_items
 from agecli.prediction.journal import Journal, Tally, left_out
-from agecli.prediction.options import Options
+from agecli.prediction.options import Options, check_batch_size
 from agecli.prediction.writing import FORMATS, write_records
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ class Predictions(Iterator[Record]):
         draw: str | Path | None = None,
     ) -> None:
         """See `agecli.predict` for the arguments. Raises InputError if one cannot be used."""
-        if batch_size < 1:
-            raise InputError(f"batch size {batch_size} is too small", hint="--batch-size must be at least 1")
+        check_batch_size(batch_size)
         if workers < 1:
             raise InputError(f"{workers} workers are too few", hint="--workers must be at least 1")
         self.predictor, self.model, self.options = predictor, model, options
