@@ -48,7 +48,10 @@ def estimate(predictor: Predictor, pixels: Pixels, options: Options) -> list[Rec
 
 
 def face_records(predictor: Predictor, faces: Sequence[tuple[Seen, int]], options: Options) -> list[Record]:
-    """A record for each face; a face is a photo and the number of the face in it."""
+    """A record for each face.
+
+    faces: at most a batch of them, each a photo and the number of the face in it.
+    """
     if not faces:
         return []
     pixels = np.stack([photo.crops[number].pixels for photo, number in faces])
@@ -66,7 +69,10 @@ def face_records(predictor: Predictor, faces: Sequence[tuple[Seen, int]], option
 
 
 def photo_records(predictor: Predictor, photos: Iterable[Seen], options: Options, batch_size: int) -> Iterator[Record]:
-    """At least one record for each photo, in order. Photos are collected until their faces fill a batch."""
+    """At least one record for each photo, in order. Photos are collected until their faces fill a batch.
+
+    photos: with their faces cut for the model;   batch_size: faces that the model processes at once.
+    """
     waiting: list[Seen] = []
     count = 0
     for photo in photos:

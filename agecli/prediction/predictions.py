@@ -91,10 +91,11 @@ class Predictions(Iterator[Record]):
                 options.min_score,
             )
         )
-        self.records: Iterator[Record] | None = None  # set when reading begins
+        self.started = False  # whether images have been read
+        self.records: Iterator[Record] = iter(())  # the rest of them
 
     def __next__(self) -> Record:
-        if self.records is None:
+        if not self.started:
             self.records = self._predict(self.options)
         return next(self.records)
 
@@ -117,7 +118,7 @@ class Predictions(Iterator[Record]):
         Returns a Summary. Raises InputError if the output cannot be used or the inputs differ from those of the
         interrupted run, and Interrupted on Ctrl-C, after which `resume` continues.
         """
-        if self.records is not None:
+        if self.started:
             raise InputError("these predictions have been read already", hint="call predict again")
         path = Path(output) if isinstance(output, (str, os.PathLike)) else None
         file_format = file_format or _format_of(path)
@@ -173,14 +174,14 @@ class Predictions(Iterator[Record]):
         self, options: Options, progress: Progress | None, done: Iterable[str] | None = None
     ) -> Iterator[dict[str, Any]]:
         """Records as dictionaries, with calls of `progress`."""
-        self.records = self._predict(options, done)
-        for count, record in enumerate(self.records, 1):
+        for count, record in enumerate(self._predict(options, done), 1):
             if progress:
                 progress(count)
             yield record.row()
 
     def _predict(self, options: Options, done: Iterable[str] | None = None) -> Iterator[Record]:
         """Start reading.   done: names of the first inputs, which have records already; None if nothing is resumed."""
+        self.started = True
         inputs = read_inputs(self.images, self.null, skip=self.draw)
         if self.drawer:
             inputs = names_only(inputs, "draw")

@@ -116,6 +116,13 @@ def test_drawings_are_written_while_records_are_read(
         list(estimator.predict(Image.open("a.jpg"), draw="drawn"))
 
 
+def test_predictions_are_read_once(estimator: Estimator, photos: list[str]) -> None:
+    predictions = estimator.predict(photos, no_detect=True)
+    assert next(predictions).source == photos[0]
+    assert [record.source for record in predictions] == photos[1:]
+    assert list(predictions) == []
+
+
 def test_what_save_cannot_do_is_an_error(estimator: Estimator, photos: list[str], tmp_path: Path) -> None:
     predictions = estimator.predict(photos[:1], no_detect=True)
     for output, options, says in (
