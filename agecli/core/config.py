@@ -35,9 +35,11 @@ class ForestConfig:
     depth: int = 6  # h: levels of nodes, the leaves included
     units: int = 128  # M, the outputs of f
     units_std: float = 0.005  # of the Gaussian that f's weights start from
+    standardise: bool = True  # f's inputs, from the first faces; a frozen backbone's features always are
     alpha: float = 2.0  # years; the std of a label distribution (dldlf)
     leaf_init: Literal["random", "kmeans"] = "random"  # (drf)
     variance_floor: float = 0.5  # years^2; integer ages alone have a variance of 1/12 around their true value
+    noise: float = 0.0  # share of labels that may be anything: bounds the loss of a single face (drf)
     pseudo_count: float = 0.01  # faces, shared out over the age grid (dldlf)
     split_temperature: float = 1.0  # T_0
     leaf_temperature: float = 0.5  # tau_0
@@ -62,6 +64,7 @@ class BackboneConfig:
     weights: str = "imagenet"  # or "none", or a file
     freeze: bool = False
     drop_path: float = 0.0  # how often its last block is left out in training, earlier ones less (timm)
+    stages: int = 0  # how many of its last stages give pooled feature maps; 0: the features of its own last layer
     mirror: bool = False  # features are the mean of those of a face and of its mirror image: better, in twice the time
 
 
@@ -84,7 +87,8 @@ class DataConfig:
     )
     size: int = 0  # pixels; 0 means what the backbone was made for
     crop_share: float = 0.875  # the side of the crop, as a share of the side of the face picture
-    augment: Literal["none", "paper", "modern", "mixed", "wild"] = "modern"
+    augment: Literal["none", "paper", "modern", "mixed", "wild", "graded"] = "modern"  # graded: wild, 0 to 100 % of it
+    mask: float = 0.0  # share of the training faces whose surroundings are hidden, as those of tight chips are
     blend: float = 0.0  # the most of a face, and of its age, that is taken from another of about the same age
     balance: float = 0.0  # 0 shows all faces equally often, 1 all ages, 0.5 lies between
 
@@ -96,6 +100,8 @@ class TrainingConfig:
     optimiser: Literal["sgd", "adamw"] = "adamw"
     lr: float = 1e-3
     backbone_lr: float = 1.0  # times lr, for the pretrained part
+    layer_decay: float = 1.0  # times the backbone's rate, for each of its layers below the last one
+    unfreeze_every: int = 0  # iterations after which the next lower layer starts to learn; 0: all at once
     momentum: float = 0.9  # (sgd)
     weight_decay: float = 0.05
     schedule: Literal["steps", "cosine"] = "cosine"
@@ -125,6 +131,7 @@ class Config:
 
 
 PAPER = Config(
+    forest=ForestConfig(standardise=False),
     backbone=BackboneConfig(name="vgg16"),
     data=DataConfig(val_share=0.0, augment="paper"),
     training=TrainingConfig(
@@ -280,12 +287,14 @@ def check(config: Config) -> Config:
         "forest.assignment": forest.assignment,
         "forest.split_temperature": forest.split_temperature,
         "forest.units_std": forest.units_std,
+        "backbone.stages": config.backbone.stages,
         "data.size": data.size,
         "data.balance": data.balance,
         "training.momentum": training.momentum,
         "training.weight_decay": training.weight_decay,
         "training.backbone_lr": training.backbone_lr,
         "training.warmup": training.warmup,
+        "training.unfreeze_every": training.unfreeze_every,
         "training.clip_norm": training.clip_norm,
         "training.save_every": training.save_every,
     }
@@ -296,6 +305,7 @@ def check(config: Config) -> Config:
         "data.train_share": data.train_share,
         "data.crop_share": data.crop_share,
         "forest.cooling": forest.cooling,
+        "training.layer_decay": training.layer_decay,
     }
     for name, value in shares.items():
         if not 0 < value <= 1:
@@ -303,6 +313,8 @@ def check(config: Config) -> Config:
     below_one = {
         "backbone.drop_path": config.backbone.drop_path,
         "data.blend": data.blend,
+        "data.mask": data.mask,
+        "forest.noise": forest.noise,
         "data.val_share": data.val_share,
         "training.average": training.average,
     }

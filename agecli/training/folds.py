@@ -32,6 +32,7 @@ from agecli.training.inputs import FeatureInputs, Inputs
 from agecli.training.loop import Learner, Step, fit
 from agecli.training.optimisation import make_optimiser
 from agecli.training.run_folder import Run
+from agecli.training.stalling import StallCheck
 
 log = logging.getLogger("agecli")
 HISTORY_COLUMNS = ("iteration", "loss", "nll", "entropy", "T", "tau", "lr", "train_mae", "val_mae", "images_per_second")
@@ -85,7 +86,7 @@ def _fresh_model(job: Job, train: Sequence[int]) -> AgeModel:
     model = copy.deepcopy(job.start)
     if job.trained:
         return model.to(job.device)
-    if isinstance(job.inputs, FeatureInputs):
+    if job.config.forest.standardise or isinstance(job.inputs, FeatureInputs):
         job.inputs.standardise(model, train)
     train_ages = torch.tensor([job.manifest.samples[index].age for index in train])
     start_leaves(model.forest, train_ages, job.config.training.seed)
@@ -200,6 +201,7 @@ class FoldTraining:
         job.listener.fold_started(self.fold, self.learner.iteration, config.iterations)
         if job.trained and self.learner.iteration == 0:  # a start that nothing beats is the best one
             self.note_validation(self.validate())
+        stalled = StallCheck(job.config)
         since = time.monotonic()
         images = 0
         for step in fit(self.learner, job.inputs.batches(self.model, self.train, stream)):
@@ -212,6 +214,8 @@ class FoldTraining:
                     {"iteration": step.iteration, **values, "val_mae": "", "images_per_second": f"{speed:.1f}"}
                 )
                 images, since = 0, time.monotonic()
+                if message := stalled(step.progress.entropy, step.progress.T):
+                    log.warning("fold %d, iteration %d: %s", self.fold.number, step.iteration, message)
             job.listener.stepped(step, speed)
             if step.iteration % config.eval_every == 0 and step.iteration < config.iterations:
                 paused = time.monotonic()

@@ -98,7 +98,7 @@ class Learner:
         """One step of back-propagation, with the leaves fixed.  [eqn:gradient_forest]"""
         training = self.config.training
         draw_from(derive(training.seed, "step", self.iteration, distributed.rank()), self.device)  # dropout, if resumed
-        set_learning_rate(self.optimiser, learning_rate(self.iteration, training))
+        set_learning_rate(self.optimiser, learning_rate(self.iteration, training), self.iteration)
         inputs = to_device(batch.inputs, self.device)
         y = batch.ages.to(self.device, non_blocking=True)
         if self.config.data.blend:
