@@ -51,10 +51,10 @@ def evaluate(
     if not models and data is None:
         raise InputError("there are no faces to measure on", hint="name a folder with --data DIR, or a run folder")
     from agecli.cli.progress import Bars
-    from agecli.evaluation.evaluate import compare, pooled
+    from agecli.evaluation.evaluate import compare_models, pooled
     from agecli.evaluation.evaluate import evaluate as run
     from agecli.reports.tables import destination, write_evaluation
-    from agecli.scoring.groups import parse_challenge
+    from agecli.scoring.age_checks import parse_challenge
 
     ages = parse_challenge(challenge)
     with Bars(quiet) as bars:
@@ -73,7 +73,7 @@ def evaluate(
     for result in results:
         logging.getLogger("agecli").info("wrote %s", result.folder / "predictions.csv")
     wholes = pooled(results, ages)
-    comparison = compare({name: whole.predictions for name, whole in wholes.items()}) if len(wholes) > 1 else []
+    comparison = compare_models({name: whole.predictions for name, whole in wholes.items()}) if len(wholes) > 1 else []
     if report:
         from agecli.reports.page import describe, write_page
 

@@ -17,8 +17,8 @@ import pytest
 
 from agecli.core.seeding import generator
 from agecli.datasets.toy import draw_face
-from agecli.evaluation.evaluate import compare
 from agecli.reports.page import WORST, Evaluated, write_page
+from agecli.scoring.comparison import compare
 from agecli.scoring.groups import breakdown
 from agecli.scoring.metrics import Predictions, pick
 from tests.reports.figures.test_evaluation import said

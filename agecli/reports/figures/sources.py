@@ -25,7 +25,8 @@ from agecli.images.crops import Look
 from agecli.model.bundled import named
 from agecli.model.predictors import TorchPredictor
 from agecli.prediction.predict import Asking
-from agecli.scoring.metrics import Predictions, read_predictions
+from agecli.scoring.metrics import Predictions
+from agecli.training.results import read_predictions
 from agecli.training.run_folder import Source, is_run, open_run, read_results, trained_on
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from agecli.core.records import Sample
 from agecli.reports.figures import evaluation as plots
 from agecli.scoring.calibration import calibrate
 from agecli.scoring.groups import breakdown
-from agecli.scoring.metrics import Predictions, measure, predictions
+from agecli.scoring.metrics import Predictions, measure
 
 GRID = AgeGrid(0, 100)
 OF_PREDICTIONS = (plots.cs_curve, plots.predicted_against_true, plots.reliability, plots.risk_coverage)
@@ -42,7 +42,7 @@ def said(
         Sample(f"{i}.jpg", age[i], *((f"s{i // 6}", "FM"[i // 6 % 2], ("Asian", "Black", "White")[i // 6 % 3]) * known))
         for i in range(count)
     ]
-    return predictions(pmf, samples, "mean", GRID, calibrate(pmf, age, GRID) if calibrated else None)
+    return Predictions.from_pmf(pmf, samples, "mean", GRID, calibrate(pmf, age, GRID) if calibrated else None)
 
 
 CASES: dict[str, dict[str, Predictions]] = {

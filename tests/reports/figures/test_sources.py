@@ -31,7 +31,8 @@ from agecli.reports.figures.sources import (
     read_leaves,
     read_runs,
 )
-from agecli.scoring.metrics import read_predictions, within
+from agecli.scoring.metrics import within
+from agecli.training.results import read_predictions
 from agecli.training.run_folder import find_source, open_run, read_faces
 from tests.conftest import Cli
 from tests.training.test_train import TINY
