@@ -53,7 +53,8 @@ def evaluate(
     from agecli.cli.progress import Bars
     from agecli.evaluation.evaluate import compare_models, pooled
     from agecli.evaluation.evaluate import evaluate as run
-    from agecli.reports.tables import destination, write_evaluation
+    from agecli.reports.evaluation_tables import write_evaluation
+    from agecli.reports.tables import destination
     from agecli.scoring.age_checks import parse_challenge
 
     ages = parse_challenge(challenge)
@@ -75,9 +76,9 @@ def evaluate(
     wholes = pooled(results, ages)
     comparison = compare_models({name: whole.predictions for name, whole in wholes.items()}) if len(wholes) > 1 else []
     if report:
-        from agecli.reports.page import describe, write_page
+        from agecli.reports.page import model_report, write_page
 
-        write_page(report, [describe(name, whole) for name, whole in wholes.items()], comparison)
+        write_page(report, [model_report(name, whole) for name, whole in wholes.items()], comparison)
         logging.getLogger("agecli").info("wrote %s", report)
     with destination(output, sys.stdout) as stream:
         write_evaluation(results, wholes, comparison, ages, form_of(form, output), stream)
