@@ -23,14 +23,14 @@ from agecli.datasets.protocols import Fold
 from agecli.model.checkpoint import load_checkpoint, read_tensors, save_checkpoint, write_tensors
 from agecli.model.network import AgeModel, start_leaves
 from agecli.scoring.calibration import LEAST_FACES, Calibration, calibrate
-from agecli.scoring.groups import write_results
-from agecli.scoring.metrics import Predictions, measure, predictions
+from agecli.scoring.metrics import Predictions, measure
 from agecli.training import distributed
 from agecli.training.batches import Stream, rarity
 from agecli.training.inference import distributions, source_of
 from agecli.training.inputs import FeatureInputs, Inputs
 from agecli.training.loop import Learner, Step, fit
 from agecli.training.optimisation import make_optimiser
+from agecli.training.results import write_results
 from agecli.training.run_folder import Run
 from agecli.training.stalling import StallCheck
 
@@ -174,7 +174,7 @@ class FoldTraining:
         pmf, read, broken = distributions(model, self.job.inputs, indices, self.job.device)
         self.job.skip(broken)
         samples = [self.job.manifest.samples[i] for i in read]
-        return predictions(pmf, samples, model.forest.readout, model.forest.grid, calibration)
+        return Predictions.from_pmf(pmf, samples, model.forest.readout, model.forest.grid, calibration)
 
     def refresh_leaves(self) -> None:
         """One more leaf update, on routing in evaluation mode: the routing that predictions will use."""
