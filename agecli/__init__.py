@@ -94,7 +94,12 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module `agecli` has no attribute `{name}`")
     from importlib import import_module
 
-    return getattr(import_module(f"agecli.{_MODULES[name]}"), name)
+    from agecli.core.extras import explain
+
+    try:
+        return getattr(import_module(f"agecli.{_MODULES[name]}"), name)
+    except ModuleNotFoundError as error:
+        raise explain(error, f"`agecli.{name}`") or error from None
 
 
 def __dir__() -> list[str]:

@@ -76,6 +76,7 @@ def _export_onnx(loaded: Checkpoint, path: Path, faces: Pixels) -> float:
                 dynamic_axes={"pixels": {0: "batch"}, "pmf": {0: "batch"}},
                 opset_version=OPSET,
                 dynamo=False,
+                training=torch.onnx.TrainingMode.PRESERVE,  # no folded batch norm: 16-bit kernels compress in the wheel
             )
         _add_metadata(part, loaded.card.to_json())
         predictor = OnnxPredictor(part)
