@@ -166,7 +166,7 @@ def _open(
     if there:
         run = open_run(folder)
         asked = dict(configs.settings(replace(configs.preset(preset) if preset else run.config, changes)))
-        said = {*changes, *(configs.told_apart() if preset else ())}
+        said = {*changes, *(configs.preset_differences() if preset else ())}
         different = [name for name, old in configs.settings(run.config) if name in said and asked[name] != old]
         if different:
             raise InputError(
