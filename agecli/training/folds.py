@@ -222,14 +222,14 @@ class FoldTraining:
                 mae = self.validate()
                 since += time.monotonic() - paused
                 self.note_validation(mae)
-            together = distributed.ranks() == 1 or step.progress is not None  # ranks stop at the same iteration
-            if together and distributed.any_of(job.stop.is_set(), job.device):
+            together = distributed.ranks() == 1 or step.iteration % job.config.forest.update_every == 0
+            if together and distributed.any_rank(job.stop.is_set()):
                 self.save_state()
                 raise Interrupted(
                     f"stopped in fold {self.fold.number} after iteration {step.iteration} of {config.iterations}; all of it is saved",
                     hint=f"go on with: agecli train --resume --out {job.run.folder}",
                 )
-            if together and distributed.any_of(time.monotonic() - self.saved > self.save_pause, job.device):
+            if together and distributed.any_rank(time.monotonic() - self.saved > self.save_pause):
                 self.save_state()
 
     def calibrate(self, path: Path) -> None:
