@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+T = TypeVar("T")
 
 
 def join(device: torch.device) -> None:
@@ -43,6 +46,15 @@ def add_up(sums: Tensor) -> Tensor:
         sums = sums.clone()
         dist.all_reduce(sums)
     return sums
+
+
+def collect(part: T) -> list[T]:
+    """What every rank has, in the order of the ranks."""
+    if ranks() == 1:
+        return [part]
+    parts: list[Any] = [None] * ranks()
+    dist.all_gather_object(parts, part)
+    return parts
 
 
 def share_gradients(network: nn.Module, device: torch.device) -> nn.Module:

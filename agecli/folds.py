@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from agecli import distributed
@@ -27,7 +28,7 @@ from agecli.fitting import Learner, Step, fit
 from agecli.groups import write_results
 from agecli.inference import distributions, source_of
 from agecli.inputs import FeatureInputs, Inputs
-from agecli.metrics import Predictions, measure, predictions
+from agecli.metrics import Predictions, predictions
 from agecli.model import AgeModel, start_leaves
 from agecli.optimisation import make_optimiser
 from agecli.randomness import derive, generator
@@ -163,7 +164,11 @@ class FoldTraining:
         if not self.fold.val:
             return None
         with self.learner.as_tested():
-            mae = measure(self.predict(self.model, self.fold.val)).mae
+            mine = self.predict(self.model, self.fold.val[distributed.rank() :: distributed.ranks()])
+        errors = np.concatenate(distributed.collect(np.abs(mine.error)))  # ranks share the work
+        if not len(errors):
+            raise InputError("there is no face to validate on", hint="could none of these pictures be read?")
+        mae = float(errors.mean())
         if mae < self.best:
             self.best = mae
             self.save_model("best.safetensors", mae)
