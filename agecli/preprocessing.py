@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
@@ -115,10 +115,13 @@ def preprocess(
 
     Example: `preprocess("photos", out="aligned", target="edgeface_s")`
     """
-    asked = {"size": size, "eye_distance": eye_distance, "eye_height": eye_height}
     base = alignment_for(target) if target else Alignment()
-    known = {name: value for name, value in asked.items() if value is not None}
-    alignment = _check(replace(base, **known), detector, workers)
+    asked = Alignment(
+        base.size if size is None else size,
+        base.eye_distance if eye_distance is None else eye_distance,
+        base.eye_height if eye_height is None else eye_height,
+    )
+    alignment = _check(asked, detector, workers)
     folder, place = Path(src), Path(out)
     if not folder.is_dir():
         raise MissingError(f"there is no folder {folder}", hint="name the folder that holds the photos")
