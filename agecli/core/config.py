@@ -85,6 +85,7 @@ class BackboneConfig:
     name: str = setting("timm:tf_efficientnet_lite0", "vgg16, resnet18, … of torchvision, or timm:NAME")
     weights: str = setting("imagenet", "imagenet, none, a file, or default: the backbone of the bundled model")
     freeze: bool = setting(False, "keep the backbone's weights; its features are computed once and cached")
+    frozen_layers: int = setting(0, "first layers of the backbone that are not trained; saves time", least=0)
     drop_path: float = setting(
         0.0, "stochastic depth rate of the last block, less for earlier ones (timm)", least=0, below=1
     )

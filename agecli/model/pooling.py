@@ -28,7 +28,7 @@ class StagePooling(nn.Module):
         there = len(network.feature_info)
         if stages > there:
             raise InputError(f"{name} has {there} stages, not {stages}", hint=f"use backbone.stages={there} or less")
-        self.channels = [info["num_chs"] for info in network.feature_info[there - stages :]]
+        self.channels = [int(info["num_chs"]) for info in network.feature_info[there - stages :]]
         network.prune_intermediate_layers(list(range(there - stages, there)), prune_norm=True)
         self.network, self.indices = network, list(range(there - stages, there))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from agecli.core.config import Config
@@ -23,7 +24,7 @@ from agecli.datasets.protocols import Fold
 from agecli.model.checkpoint import load_checkpoint, read_tensors, save_checkpoint, write_tensors
 from agecli.model.network import AgeModel, start_leaves
 from agecli.scoring.calibration import LEAST_FACES, Calibration, calibrate
-from agecli.scoring.metrics import Predictions, measure
+from agecli.scoring.metrics import Predictions
 from agecli.training import distributed
 from agecli.training.batches import Stream, rarity
 from agecli.training.inference import distributions, source_of
@@ -163,7 +164,11 @@ class FoldTraining:
         if not self.fold.val:
             return None
         with self.learner.as_tested():
-            mae = measure(self.predict(self.model, self.fold.val)).mae
+            mine = self.predict(self.model, self.fold.val[distributed.rank() :: distributed.ranks()])
+        if not distributed.total(len(mine)):
+            raise InputError("there is no face to validate on", hint="could none of these pictures be read?")
+        mean = float(np.abs(mine.error).mean()) if len(mine) else 0.0
+        [mae] = distributed.weighted_mean([mean], len(mine))  # each rank has its share of the faces
         if mae < self.best:
             self.best = mae
             self.save_model("best.safetensors", mae)

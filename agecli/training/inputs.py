@@ -83,8 +83,12 @@ class PixelInputs:
         return model.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
     def trained(self, model: AgeModel) -> list[Part]:
-        training = self.config.training
-        return [*backbone_parts(model.backbone, training), Part(list(model.f.parameters()))]
+        parts = backbone_parts(model.backbone, self.config.training)
+        frozen = min(self.config.backbone.frozen_layers, len(parts))
+        for part in parts[:frozen]:
+            for weights in part.weights:
+                weights.requires_grad_(False)  # no gradient is computed for them, nor for anything below
+        return [*parts[frozen:], Part(list(model.f.parameters()))]
 
     def standardise(self, model: AgeModel, train: Sequence[int]) -> None:
         """Standardise f's inputs by the features of some training faces, as the network sees them while it learns.
