@@ -1,4 +1,4 @@
-"""Record docs/terminal.svg: the README's commands, run for real, with what they print on a terminal.
+"""Record docs/terminal.svg: run the commands of docs/train.md and draw their output as a terminal.
 
 python docs/record.py
 """
@@ -26,7 +26,7 @@ COMMANDS = (
 
 
 def run(command: str, folder: Path) -> str:
-    """What a command prints: its results as on a terminal, its talk as in a log."""
+    """The output of a command: stdout as on a terminal, stderr as in a log file."""
     master, slave = pty.openpty()
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "110"}
     process = subprocess.Popen(command, shell=True, cwd=folder, stdout=slave, stderr=subprocess.PIPE, env=environment)

@@ -55,7 +55,7 @@ def said_of(folder: Path, samples: Sequence[Sample], median: float, model: Path,
 
 
 def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    yield "| | photos | MAE | 95 % sure | CS@5 | bias | in the 90 % interval | its width |"
+    yield "| | photos | MAE | 95 % CI | CS@5 | bias | in the 90 % interval | its width |"
     yield "|---|---|---|---|---|---|---|---|"
     for row in rows:
         if row["by"] in SHOWN and row["images"]:
