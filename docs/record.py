@@ -31,7 +31,7 @@ def run(command: str, folder: Path) -> str:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "110"}
     process = subprocess.Popen(command, shell=True, cwd=folder, stdout=slave, stderr=subprocess.PIPE, env=environment)
     assert process.stderr is not None
-    talk = process.stderr.read().decode()
+    log = process.stderr.read().decode()
     process.wait()
     os.close(slave)
     shown = b""
@@ -40,10 +40,11 @@ def run(command: str, folder: Path) -> str:
             shown += block
     except OSError:  # the terminal is closed: all was read
         pass
-    return talk + shown.decode().replace("\r\n", "\n")
+    return log + shown.decode().replace("\r\n", "\n")
 
 
 def main() -> None:
+    """Run all commands in an empty folder and write terminal.svg."""
     console = Console(record=True, width=120, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115
     with tempfile.TemporaryDirectory() as folder:
         for command in COMMANDS:
