@@ -224,12 +224,12 @@ def explain(
 
     predictor = TorchPredictor(path, device)
     forest, about = _forest(predictor.model, path), predictor.about
-    look = Look(about.picture, None if no_detect else about.alignment or Alignment(), largest=True)
-    seen = look(str(photo))
-    if seen.status != "ok":
-        raise InputError(f"{photo}: {seen.error}", hint="name a photo of a face; --no-detect takes it as it is")
-    record = Asking(predictor, about.readout)([(seen, 0)])[0].row()
-    pixels = seen.crops[0].pixels
+    find_faces = Look(about.picture, None if no_detect else about.alignment or Alignment(), largest=True)
+    detection = find_faces(str(photo))
+    if detection.status != "ok":
+        raise InputError(f"{photo}: {detection.error}", hint="name a photo of a face; --no-detect takes it as it is")
+    record = Asking(predictor, about.readout)([(detection, 0)])[0].row()
+    pixels = detection.crops[0].pixels
     with torch.inference_mode():
         log_p = forest.route(predictor.model.network(torch.from_numpy(pixels[None]).to(predictor.device)))
         weights = (log_p[0].exp() / log_p.shape[1]).cpu().double().numpy()  # (K, L)
