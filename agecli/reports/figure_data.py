@@ -24,7 +24,8 @@ from agecli.images.alignment import Alignment
 from agecli.images.crops import Look
 from agecli.model.bundled import named
 from agecli.model.predictors import TorchPredictor
-from agecli.prediction.predict import Asking
+from agecli.prediction.estimation import face_records
+from agecli.prediction.options import Options
 from agecli.scoring.metrics import Predictions
 from agecli.training.results import read_predictions
 from agecli.training.run_folder import Source, is_run, open_run, read_results, trained_on
@@ -223,12 +224,12 @@ def explain(
     import torch
 
     predictor = TorchPredictor(path, device)
-    forest, about = _forest(predictor.model, path), predictor.about
-    find_faces = Look(about.picture, None if no_detect else about.alignment or Alignment(), largest=True)
+    forest, card = _forest(predictor.model, path), predictor.card
+    find_faces = Look(card.picture, None if no_detect else card.alignment or Alignment(), largest=True)
     detection = find_faces(str(photo))
     if detection.status != "ok":
         raise InputError(f"{photo}: {detection.error}", hint="name a photo of a face; --no-detect takes it as it is")
-    record = Asking(predictor, about.readout)([(detection, 0)])[0].row()
+    record = face_records(predictor, [(detection, 0)], Options())[0].row()
     pixels = detection.crops[0].pixels
     with torch.inference_mode():
         log_p = forest.route(predictor.model.network(torch.from_numpy(pixels[None]).to(predictor.device)))
@@ -238,9 +239,9 @@ def explain(
     return ExplainedFace(
         record["age"],
         (record["low"], record["high"]),
-        about.grid,
+        card.grid,
         pixels.transpose(1, 2, 0),
         names,
         weights.reshape(-1),
-        leaves.reshape(-1, len(about.grid)),
+        leaves.reshape(-1, len(card.grid)),
     )
