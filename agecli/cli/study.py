@@ -103,7 +103,7 @@ def study(
             config=config,
             settings=settings,
             folds=folds,
-            list=list_,
+            only=list_,
             exclude=exclude,
             device=device,
             workers=workers,
@@ -111,8 +111,6 @@ def study(
             keep=keep,
             resume=resume,
             listener=bars,
-            told=bars.told,
-            folds_told=bars.folds_told,
             **chosen,
         )
     for kind in ("png", "svg"):
