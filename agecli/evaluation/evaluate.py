@@ -26,7 +26,7 @@ from agecli.scoring import bootstrap
 from agecli.scoring.groups import breakdown, write_pooled, write_results
 from agecli.scoring.metrics import Metrics, Predictions, measure, pick, pool, predictions, read_predictions, tidy
 from agecli.training.inference import distributions, source_of
-from agecli.training.inputs import Inputs, PixelInputs, frozen_inputs
+from agecli.training.inputs import Inputs, make_inputs
 from agecli.training.run_folder import Run, finished_folds, open_run, owner_of, read_faces, write_report
 
 log = logging.getLogger("agecli")
@@ -202,9 +202,7 @@ def _folds(manifest: Manifest, config: Config, setup: str) -> list[Fold]:
 def _inputs(
     checkpoint: Checkpoint, manifest: Manifest, device: torch.device, workers: int | None, progress: Progress
 ) -> Inputs:
-    if checkpoint.config.backbone.freeze:
-        return frozen_inputs(checkpoint.model, checkpoint.config, manifest, device, workers, progress)
-    return PixelInputs(manifest, checkpoint.config, device, workers)
+    return make_inputs(checkpoint.model, checkpoint.config, manifest, device, workers, progress)
 
 
 def _stored(job: Job, base: Path, source: Mapping[str, str]) -> Said | None:

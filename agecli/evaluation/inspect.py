@@ -26,7 +26,7 @@ from agecli.forest.routing import entropy
 from agecli.model.bundled import DEFAULT
 from agecli.model.checkpoint import Checkpoint, load_checkpoint
 from agecli.model.devices import keep_memory, pick_device
-from agecli.training.inputs import Inputs, PixelInputs, frozen_inputs
+from agecli.training.inputs import make_inputs
 from agecli.training.run_folder import Source, find_source, trained_on
 
 log = logging.getLogger("agecli")
@@ -171,11 +171,7 @@ def _ask(
     """f(x) of the faces that could be read (B, M), and the pictures that could not."""
     keep_memory()
     model, config = checkpoint.model.to(device), checkpoint.config
-    inputs: Inputs
-    if config.backbone.freeze:
-        inputs = frozen_inputs(model, config, manifest, device, workers, progress)
-    else:
-        inputs = PixelInputs(manifest, config, device, workers)
+    inputs = make_inputs(model, config, manifest, device, workers, progress)
     units = inputs.units(model, range(len(manifest.samples)))
     for path, reason in units.broken.items():
         log.warning("left out %s: %s", path, reason)

@@ -22,10 +22,11 @@ from agecli.model.checkpoint import fingerprint
 from agecli.studies.cells import Cell, Study, find_study
 from agecli.studies.paper import BENCHMARKS
 from agecli.studies.tables import COLUMNS, ENTROPY_COLUMNS, Row, rows_of
-from agecli.training.folds import Listener
-from agecli.training.initialisation import first_model
+from agecli.training.context import Listener
+from agecli.training.initialisation import first_model, load_initial
+from agecli.training.plan import asked_for, choose_folds
 from agecli.training.run_folder import check_backbone, environment, is_run, open_run
-from agecli.training.train import asked_for, choose_folds, train
+from agecli.training.train import train
 
 log = logging.getLogger("agecli")
 Told = Callable[[Cell, int, int, float], None]  # a cell is done: how many are, of how many, and the seconds it took
@@ -63,7 +64,7 @@ def study(
     config: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
     folds: str | None = None,
-    list: str | Path | None = None,
+    only: str | Path | None = None,
     exclude: str | Path | None = None,
     device: str = "auto",
     workers: int | None = None,
@@ -82,10 +83,10 @@ def study(
     asked = asked_for(config, options, settings)
     folder = Path(out) if out else Path("studies") / name
     source = str(Path(data or "aligned").resolve())
-    only, but = (str(Path(file).resolve()) if file else None for file in (list, exclude))
+    listed, excluded = (str(Path(file).resolve()) if file else None for file in (only, exclude))
     if jobs < 1:
         raise InputError(f"--jobs {jobs} runs nothing", hint="use --jobs 1 or more")
-    plan = Plan(name, source, preset, asked, folds, only, but, max(1, cores() // jobs))
+    plan = Plan(name, source, preset, asked, folds, listed, excluded, max(1, cores() // jobs))
     _check(plan)
     plan = _agree(plan, folder, resume, data is not None)
     _check(plan)
@@ -97,7 +98,7 @@ def study(
     runs = {cell.name: folder / "runs" / cell.name for cell in what.cells}
     if begun := [run for run in runs.values() if is_run(run)]:  # all cells stand on the same features
         first = open_run(begun[0])
-        check_backbone(first, fingerprint(first_model(first.config)[0]))
+        check_backbone(first, fingerprint(first_model(first.config, load_initial(first.config))[0]))
     left = [cell for cell in what.cells if not (runs[cell.name] / "report.csv").is_file()]
     done = len(what.cells) - len(left)
     if done:
@@ -260,7 +261,7 @@ def _train(task: Task, listener: Listener | None = None) -> Took:
     words: dict[str, Any] = {"resume": True}  # a run that is there knows its own settings
     if not is_run(task.run):
         words = {"preset": plan.preset, "settings": {**plan.settings, **task.cell.settings}}
-        words |= {"list": plan.list, "exclude": plan.exclude}
+        words |= {"only": plan.list, "exclude": plan.exclude}
     try:
         train(
             plan.data,

@@ -1,4 +1,4 @@
-"""Augmentation: random changes of a face picture that keep its age, each a function of a seed alone."""
+"""Augmentation: random changes of a face picture that keep its age, each determined by a seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agecli.images.reading import PictureSpec, Pixels, resize, to_pixels
 from agecli.model.torchvision_shim import v2
 
 Light = NDArray[np.float32]  # (size, size, 3), 0 to 1
-GREY_SHARE = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # of red, green and blue in what the eye sees as light
+GREY_SHARE = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # luma weights of red, green and blue (ITU-R BT.601)
 
 
 STEPS: dict[str, Callable[[int], list[Any]]] = {
@@ -32,11 +32,14 @@ STEPS: dict[str, Callable[[int], list[Any]]] = {
 
 
 class Augmentation:
-    """A face picture and a seed -> (3, size, size). Plain data, so that it can travel to other processes."""
+    """A callable: a face picture and a seed -> pixels (3, size, size), uint8. It can be pickled for worker processes.
+
+    >>> pixels = Augmentation("modern", spec)(image, seed=7)
+    """
 
     def __init__(self, name: str, spec: PictureSpec) -> None:
         self.spec = spec
-        self.wild = {"wild": 1.0, "mixed": 0.5}.get(name, 0.0)  # the share of pictures that are changed in that way
+        self.wild = {"wild": 1.0, "mixed": 0.5}.get(name, 0.0)  # the share of pictures with strong augmentation
         self.change = v2.Compose(STEPS[name if name in STEPS else "paper"](spec.size))
 
     def __call__(self, image: Image.Image, seed: int) -> Pixels:
@@ -51,23 +54,26 @@ class Augmentation:
 
 
 def augmentation(name: str, spec: PictureSpec) -> Augmentation | None:
-    """None for the plain centre crop."""
+    """The augmentation of `data.augment`; None for `none`, a plain centre crop."""
     return None if name == "none" else Augmentation(name, spec)
 
 
 def wild(image: Image.Image, size: int, draw: np.random.Generator) -> Pixels:
-    """Photos as the world has them: other cameras and frames, faded scans, small and badly compressed files."""
+    """Strong augmentation: geometry, light, blur, noise, JPEG artefacts and random erasing.
+
+    image: a face picture; size: of the result, in pixels; draw: the source of random numbers. Returns (3, size, size).
+    """
     face = _move(np.asarray(image, dtype=np.uint8), size, draw)
     light = _relight(np.asarray(face / 255, dtype=np.float32), draw)
     light = _blur(light, draw)
-    if draw.random() < 0.25:  # the grain of film and of dim rooms
+    if draw.random() < 0.25:  # sensor noise or film grain
         light += draw.normal(0, draw.uniform(0.01, 0.06), (size, size, int(draw.choice([1, 3]))))
     face = (light * 255).clip(0, 255).astype(np.uint8)
     if draw.random() < 0.3:
         quality = int(draw.integers(15, 80))
         _, file = cv2.imencode(".jpg", face, [cv2.IMWRITE_JPEG_QUALITY, quality])
         face = np.asarray(cv2.imdecode(file, cv2.IMREAD_COLOR), dtype=np.uint8)
-    if draw.random() < 0.2:  # a hand, a microphone, a torn corner
+    if draw.random() < 0.2:  # random erasing: a hand, a microphone, a torn corner
         height, width = draw.integers(size // 8, size // 3, 2)
         top, left = draw.integers(0, size - height), draw.integers(0, size - width)
         face[top : top + height, left : left + width] = draw.integers(0, 256, 3)
@@ -75,7 +81,7 @@ def wild(image: Image.Image, size: int, draw: np.random.Generator) -> Pixels:
 
 
 def _move(face: NDArray[np.uint8], size: int, draw: np.random.Generator) -> NDArray[np.uint8]:
-    """Flip, turn, zoom, stretch and shift in one warp, as detectors' errors and turned heads do."""
+    """Flip, rotate, scale, stretch and shift in one warp, for errors of detectors and turned heads.   (size, size, 3)"""
     middle = (face.shape[1] / 2, face.shape[0] / 2)
     matrix = cv2.getRotationMatrix2D(middle, draw.normal(0, 6), float(np.exp(draw.normal(0, 0.07))))
     matrix[0] *= np.exp(draw.normal(0, 0.03))
@@ -88,7 +94,7 @@ def _move(face: NDArray[np.uint8], size: int, draw: np.random.Generator) -> NDAr
 
 
 def _relight(light: Light, draw: np.random.Generator) -> Light:
-    """Exposure, contrast and gamma; the colour casts of lamps and old prints; faded to grey or sepia."""
+    """Change exposure, contrast, gamma, white balance and saturation."""
     light = np.asarray(light ** np.exp(draw.normal(0, 0.25)), dtype=np.float32)
     mean = light.mean()
     contrast, exposure = np.exp(draw.normal(0, 0.2)), draw.normal(0, 0.06)
@@ -100,7 +106,7 @@ def _relight(light: Light, draw: np.random.Generator) -> Light:
 
 
 def _blur(light: Light, draw: np.random.Generator) -> Light:
-    """Out of focus, or from a small file."""
+    """Blur, or scale down and up again, with the chances 20 % and 30 %."""
     size = len(light)
     kind = draw.random()
     if kind < 0.2:

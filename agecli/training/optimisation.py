@@ -13,10 +13,10 @@ from agecli.core.config import TrainingConfig
 
 
 def learning_rate(iteration: int, config: TrainingConfig) -> float:
-    """The rate of an iteration, counted from 0: a pure function, so a resumed run has the right one."""
+    """The learning rate of an iteration, counted from 0: a pure function, so that a resumed run has the right one."""
     if config.schedule == "steps":
         return config.lr * config.step_factor ** (iteration // config.step_every)
-    warmup = min(config.warmup, config.iterations // 10)  # a short run has no time for more
+    warmup = min(config.warmup, config.iterations // 10)  # at most a tenth of a short run
     warm = min(1.0, (iteration + 1) / max(1, warmup))
     return config.lr * warm * 0.5 * (1 + math.cos(math.pi * iteration / config.iterations))
 
@@ -24,7 +24,7 @@ def learning_rate(iteration: int, config: TrainingConfig) -> float:
 def make_optimiser(parts: Sequence[tuple[nn.Module, float]], config: TrainingConfig) -> Optimizer:
     """One optimiser for several parts, each with its own multiple of the learning rate.
 
-    Weight decay pulls on matrices and kernels only: biases and norms have no size that it should shrink.
+    Weight decay acts on matrices and kernels only, not on biases and the weights of norms.
     """
     groups = []
     for module, multiple in parts:
@@ -41,5 +41,6 @@ def make_optimiser(parts: Sequence[tuple[nn.Module, float]], config: TrainingCon
 
 
 def set_learning_rate(optimiser: Optimizer, lr: float) -> None:
+    """Set the learning rate of each part: its multiple of `lr`."""
     for group in optimiser.param_groups:
         group["lr"] = lr * group["multiple"]

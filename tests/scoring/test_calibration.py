@@ -8,7 +8,7 @@ import pytest
 from agecli.core import ages
 from agecli.core.ages import AgeGrid, Floats
 from agecli.scoring.calibration import DECADES, Calibration, calibrate, conformal_quantile, decade, interval
-from agecli.training.folds import too_few
+from agecli.training.finishing import too_few
 
 GRID = AgeGrid()
 
