@@ -72,7 +72,7 @@ def study(
 
 def _write_figures(name: str, outcome: Outcome) -> None:
     """The study's figure as PNG and SVG, in its folder."""
-    from agecli.reports.figures.sources import write_figure
+    from agecli.reports.figures.style import write_figure
     from agecli.studies.figures import draw
 
     for kind in ("png", "svg"):

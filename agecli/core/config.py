@@ -49,12 +49,16 @@ class ForestConfig:
     depth: int = setting(6, "levels of nodes in a tree, h, the leaves included", least=2, most=16)
     units: int = setting(128, "outputs of f, M", above=0)
     units_std: float = setting(0.005, "std of the Gaussian that initialises the weights of f", least=0)
+    standardise: bool = setting(True, "standardise the inputs of f over the first faces; always done when frozen")
     alpha: float = setting(2.0, "std of a label distribution, in years (dldlf)", least=0)
     leaf_init: LeafInit = setting("random", "how leaves start (drf)")
     variance_floor: float = setting(
         0.5, "least variance of a leaf, in years^2 (drf)", above=0
     )  # integer ages alone have a variance of 1/12 around their true value
     pseudo_count: float = setting(0.01, "faces added to each leaf, spread over the age grid (dldlf)", above=0)
+    noise: float = setting(
+        0.0, "share of labels taken as uniform noise; bounds the loss of a face (drf)", least=0, below=1
+    )
     split_temperature: float = setting(1.0, "initial temperature of the splits, T_0", least=0)
     leaf_temperature: float = setting(0.5, "initial temperature of the leaves, tau_0 (drf)", above=0)
     cooling: float = setting(0.9, "factor of both annealing schedules at each leaf update, eta", above=0, most=1)
@@ -83,8 +87,12 @@ class BackboneConfig:
         "imagenet", "initial weights: imagenet, none, a file, or default (the backbone of the bundled model)"
     )
     freeze: bool = setting(False, "keep the backbone's weights; its features are computed once and cached")
+    frozen_layers: int = setting(0, "first layers of the backbone that are not trained; saves time", least=0)
     drop_path: float = setting(
         0.0, "stochastic depth rate of the last block, less for earlier ones (timm)", least=0, below=1
+    )
+    stages: int = setting(
+        0, "last stages whose pooled feature maps are the features; 0: the network's own features", least=0
     )
     mirror: bool = setting(False, "features are the mean over a face and its mirror image, which takes twice the time")
 
@@ -110,8 +118,11 @@ class DataConfig:
     )
     size: int = setting(0, "side of the network's input, in pixels; 0: the backbone's own", least=0)
     crop_share: float = setting(0.875, "side of the crop, as a share of the side of the face picture", above=0, most=1)
-    augment: Literal["none", "paper", "modern", "mixed", "wild"] = setting(
-        "modern", "augmentation of training pictures"
+    augment: Literal["none", "paper", "modern", "mixed", "wild", "graded"] = setting(
+        "modern", "augmentation of training pictures; graded: wild at a random strength"
+    )
+    mask: float = setting(
+        0.0, "share of the training faces whose surroundings are masked, as in tightly cut data sets", least=0, below=1
     )
     blend: float = setting(
         0.0, "mixup with a face of about the same age: largest share of the other face", least=0, below=1
@@ -128,6 +139,10 @@ class TrainingConfig:
     optimiser: Literal["sgd", "adamw"] = setting("adamw", "optimiser")
     lr: float = setting(1e-3, "learning rate", above=0)
     backbone_lr: float = setting(1.0, "learning rate of the backbone, as a multiple of lr", least=0)
+    layer_decay: float = setting(
+        1.0, "factor of the learning rate for each layer of the backbone below the last", above=0, most=1
+    )
+    unfreeze_every: int = setting(0, "iterations after which the next lower layer is unfrozen; 0: all at once", least=0)
     momentum: float = setting(0.9, "momentum (sgd)", least=0)
     weight_decay: float = setting(0.05, "weight decay of matrices and kernels", least=0)
     schedule: Literal["steps", "cosine"] = setting("cosine", "learning rate schedule")
@@ -163,6 +178,7 @@ class Config:
 
 
 PAPER = Config(
+    forest=ForestConfig(standardise=False),
     backbone=BackboneConfig(name="vgg16"),
     data=DataConfig(val_share=0.0, augment="paper"),
     training=TrainingConfig(

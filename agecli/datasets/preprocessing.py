@@ -28,6 +28,7 @@ from agecli.datasets.sources.labels import Label
 from agecli.images.alignment import Alignment, Photo, align
 from agecli.images.detection import DETECTORS, Face, find_faces, main_face
 from agecli.images.reading import SUFFIXES, UnreadableError, read_picture
+from agecli.model.framing import alignment_for
 
 EYES = ("left_eye_x", "left_eye_y", "right_eye_x", "right_eye_y")
 MANIFEST_COLUMNS = (
@@ -94,9 +95,10 @@ def preprocess(
     out: str | Path,
     dataset: str = "auto",
     detector: str = "auto",
-    size: int = Alignment.size,
-    eye_distance: float = Alignment.eye_distance,
-    eye_height: float = Alignment.eye_height,
+    target: str | None = None,
+    size: int | None = None,
+    eye_distance: float | None = None,
+    eye_height: float | None = None,
     no_detect: bool = False,
     all_faces: bool = False,
     workers: int = 1,
@@ -106,18 +108,30 @@ def preprocess(
     progress: Callable[[int, int], None] = lambda done, total: None,
     recognised: Callable[[str, int], None] = lambda name, photos: None,
 ) -> Summary:
-    """Find, align and write the faces of a data set or of any folder of photos."""
-    folder, target = Path(src), Path(out)
-    alignment = _check(Alignment(size, eye_distance, eye_height), detector, workers)
+    """Find, align and write the faces of a data set or of any folder of photos.
+
+    `target` names the backbone or the model that will see them; its alignment is used where none of size, eye_distance
+    and eye_height is given. Raises InputError for numbers that can't be, MissingError if there are no photos.
+
+    Example: `preprocess("photos", out="aligned", target="edgeface_s")`
+    """
+    base = alignment_for(target) if target else Alignment()
+    asked = Alignment(
+        base.size if size is None else size,
+        base.eye_distance if eye_distance is None else eye_distance,
+        base.eye_height if eye_height is None else eye_height,
+    )
+    alignment = _check(asked, detector, workers)
+    folder, place = Path(src), Path(out)
     if not folder.is_dir():
         raise MissingError(f"there is no folder {folder}", hint="name the folder that holds the photos")
-    files = [file for file in walk(folder) if not _within(folder / file, target)]
+    files = [file for file in walk(folder) if not _within(folder / file, place)]
     source = recognise(folder, files, dataset)
     tasks = plan(sorted(source.labels) if source.whole else files, source)
     if not tasks:
         raise MissingError(f"{folder} has no photos", hint=f"they end in {', '.join(sorted(SUFFIXES))}")
     recognised(source.name, len(tasks))
-    work = Work(folder, target, alignment, detector, not no_detect, all_faces, source.name != "folder")
+    work = Work(folder, place, alignment, detector, not no_detect, all_faces, source.name != "folder")
     if dry_run:
         results = [_look(work, task) for task in tasks]
         return _summary(source, results)
@@ -129,9 +143,9 @@ def preprocess(
             done[result["source"]] = result
             progress(count, len(tasks))
     results = [done[task.source] for task in tasks]
-    _write_tables(target, tasks, results)
+    _write_tables(place, tasks, results)
     if contact_sheet:
-        draw_contact_sheet(target, results, alignment, Path(contact_sheet))
+        draw_contact_sheet(place, results, alignment, Path(contact_sheet))
     return _summary(source, results)
 
 

@@ -138,8 +138,10 @@ class GaussianForest(Forest):
         floor: float,
         kmeans: bool = False,
         posterior: bool = True,
+        noise: float = 0.0,
     ) -> None:
         super().__init__(phi, grid)
+        self.noise = noise  # the share of labels that may be anything
         self.floor = floor
         self.kmeans = kmeans  # whether leaves start from k-means clusters of the ages
         self.posterior = posterior  # whether rho depends on the face's age, too; False in NRF
@@ -163,6 +165,8 @@ class GaussianForest(Forest):
         self.variance.copy_(leaves.variance)
 
     def risk(self, log_p: Tensor, y: Tensor) -> Tensor:
+        if self.noise:
+            return gaussian.bounded_risk(log_p, y, self.leaves, self.noise, len(self.grid))
         return gaussian.risk(log_p, y, self.leaves)
 
     @torch.no_grad()
@@ -172,6 +176,8 @@ class GaussianForest(Forest):
         leaves = self.leaves
         for _ in range(rounds if self.posterior else 1):  # in NRF, rho does not depend on the leaves
             rho = gaussian.responsibility(routing, y, leaves, tau) if self.posterior else routing.exp()
+            if self.noise:
+                rho = rho * gaussian.clean_share(routing, y, leaves, self.noise, len(self.grid))[..., None]
             leaves = gaussian.solve(gaussian.accumulate(rho, y, centre).map(reduce), leaves, self.floor, centre)
         self.mean.copy_(leaves.mean)
         self.variance.copy_(leaves.variance)

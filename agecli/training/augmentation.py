@@ -37,14 +37,18 @@ class Augmentation:
     >>> pixels = Augmentation("modern", spec)(image, seed=7)
     """
 
-    def __init__(self, name: str, spec: PictureSpec) -> None:
-        self.spec = spec
+    def __init__(self, name: str, spec: PictureSpec, mask: float = 0.0) -> None:
+        self.spec, self.mask, self.graded = spec, mask, name == "graded"
         self.wild = {"wild": 1.0, "mixed": 0.5}.get(name, 0.0)  # the share of pictures with strong augmentation
         self.change = v2.Compose(STEPS[name if name in STEPS else "paper"](spec.size))
 
     def __call__(self, image: Image.Image, seed: int) -> Pixels:
         image = resize(image, self.spec)
         draw = np.random.default_rng(seed)
+        if self.mask and draw.random() < self.mask:
+            image = Image.fromarray(hide_outside(np.asarray(image, dtype=np.uint8), draw))
+        if self.graded:
+            return wild(image, self.spec.size, draw, draw.random())
         if draw.random() < self.wild:
             return wild(image, self.spec.size, draw)
         with torch.random.fork_rng(devices=[]):
@@ -53,39 +57,61 @@ class Augmentation:
             return changed
 
 
-def augmentation(name: str, spec: PictureSpec) -> Augmentation | None:
-    """The augmentation of `data.augment`; None for `none`, a plain centre crop."""
-    return None if name == "none" else Augmentation(name, spec)
+def augmentation(name: str, spec: PictureSpec, mask: float = 0.0) -> Augmentation | None:
+    """The augmentation of `data.augment`; None for `none`, a plain centre crop.
+
+    mask: the share of pictures whose surroundings are masked, see `hide_outside`.
+    """
+    return None if name == "none" else Augmentation(name, spec, mask)
 
 
-def wild(image: Image.Image, size: int, draw: np.random.Generator) -> Pixels:
+def hide_outside(face: NDArray[np.uint8], draw: np.random.Generator) -> NDArray[np.uint8]:
+    """Mask a face (side, side, 3) with grey outside of a random tight frame, as alignment does with tightly cut photos.
+
+    Otherwise a network can learn from a grey border which data set a face is from, and from that its age. The margins are
+    those of UTKFace's chips in the frame of `specs.ARCFACE`, widened both ways.
+    """
+    side = len(face)
+    left, right = (int(side * draw.uniform(0.08, 0.26)) for _ in range(2))
+    top, bottom = int(side * draw.uniform(0.15, 0.34)), int(side * draw.uniform(0.0, 0.16))
+    hidden = np.full_like(face, 128)
+    hidden[top : side - bottom, left : side - right] = face[top : side - bottom, left : side - right]
+    return hidden
+
+
+def wild(image: Image.Image, size: int, draw: np.random.Generator, strength: float = 1.0) -> Pixels:
     """Strong augmentation: geometry, light, blur, noise, JPEG artefacts and random erasing.
 
-    image: a face picture; size: of the result, in pixels; draw: the source of random numbers. Returns (3, size, size).
+    image: a face picture; size: of the result, in pixels; draw: the source of random numbers; strength: 0 to 1, scales
+    the geometric changes and the probability of all others. Returns (3, size, size), uint8.
     """
-    face = _move(np.asarray(image, dtype=np.uint8), size, draw)
-    light = _relight(np.asarray(face / 255, dtype=np.float32), draw)
-    light = _blur(light, draw)
-    if draw.random() < 0.25:  # sensor noise or film grain
+    face = _move(np.asarray(image, dtype=np.uint8), size, draw, strength)
+    light = np.asarray(face / 255, dtype=np.float32)
+    if draw.random() < strength:
+        light = _relight(light, draw)
+    if draw.random() < strength:
+        light = _blur(light, draw)
+    if draw.random() < 0.25 * strength:  # sensor noise or film grain
         light += draw.normal(0, draw.uniform(0.01, 0.06), (size, size, int(draw.choice([1, 3]))))
     face = (light * 255).clip(0, 255).astype(np.uint8)
-    if draw.random() < 0.3:
+    if draw.random() < 0.3 * strength:
         quality = int(draw.integers(15, 80))
         _, file = cv2.imencode(".jpg", face, [cv2.IMWRITE_JPEG_QUALITY, quality])
         face = np.asarray(cv2.imdecode(file, cv2.IMREAD_COLOR), dtype=np.uint8)
-    if draw.random() < 0.2:  # random erasing: a hand, a microphone, a torn corner
+    if draw.random() < 0.2 * strength:  # random erasing: a hand, a microphone, a torn corner
         height, width = draw.integers(size // 8, size // 3, 2)
         top, left = draw.integers(0, size - height), draw.integers(0, size - width)
         face[top : top + height, left : left + width] = draw.integers(0, 256, 3)
     return np.ascontiguousarray(face.transpose(2, 0, 1))
 
 
-def _move(face: NDArray[np.uint8], size: int, draw: np.random.Generator) -> NDArray[np.uint8]:
+def _move(face: NDArray[np.uint8], size: int, draw: np.random.Generator, strength: float) -> NDArray[np.uint8]:
     """Flip, rotate, scale, stretch and shift in one warp, for errors of detectors and turned heads.   (size, size, 3)"""
     middle = (face.shape[1] / 2, face.shape[0] / 2)
-    matrix = cv2.getRotationMatrix2D(middle, draw.normal(0, 6), float(np.exp(draw.normal(0, 0.07))))
-    matrix[0] *= np.exp(draw.normal(0, 0.03))
-    matrix[:, 2] = size / 2 - matrix[:, :2] @ middle + draw.normal(0, 0.025 * size, 2)
+    turn, zoom = draw.normal(0, 6 * strength), float(np.exp(draw.normal(0, 0.07 * strength)))
+    matrix = cv2.getRotationMatrix2D(middle, turn, zoom)
+    matrix[0] *= np.exp(draw.normal(0, 0.03 * strength))
+    matrix[:, 2] = size / 2 - matrix[:, :2] @ middle + draw.normal(0, 0.025 * size * strength, 2)
     if draw.random() < 0.5:
         matrix[0] = -matrix[0]
         matrix[0, 2] += size - 1

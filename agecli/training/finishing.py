@@ -13,8 +13,8 @@ from agecli.core.files import link_whole
 from agecli.core.seeding import generator
 from agecli.model.checkpoint import load_checkpoint, save_checkpoint
 from agecli.scoring.calibration import LEAST_FACES, calibrate
-from agecli.scoring.groups import write_results
 from agecli.training.inference import source_of
+from agecli.training.results import write_results
 
 if TYPE_CHECKING:
     from agecli.training.folds import FoldTraining

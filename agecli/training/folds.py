@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from agecli.core.errors import InputError, Interrupted, TrainingError
 from agecli.core.files import read_csv, write_csv
 from agecli.core.seeding import derive
@@ -16,7 +18,7 @@ from agecli.datasets.protocols import Fold
 from agecli.model.checkpoint import read_tensors, save_checkpoint, write_tensors
 from agecli.model.network import AgeModel, start_leaves
 from agecli.scoring.calibration import Calibration
-from agecli.scoring.metrics import Predictions, measure, predictions
+from agecli.scoring.metrics import Predictions
 from agecli.training import distributed
 from agecli.training.batches import Stream, rarity
 from agecli.training.context import RunContext
@@ -25,6 +27,7 @@ from agecli.training.inference import distributions
 from agecli.training.inputs import FeatureInputs
 from agecli.training.loop import Learner, Step, fit
 from agecli.training.optimisation import make_optimiser
+from agecli.training.stalling import StallCheck
 
 log = logging.getLogger("agecli")
 HISTORY_COLUMNS = ("iteration", "loss", "nll", "entropy", "T", "tau", "lr", "train_mae", "val_mae", "images_per_second")
@@ -37,7 +40,7 @@ def _fresh_model(context: RunContext, train: Sequence[int]) -> AgeModel:
     model = copy.deepcopy(context.initial_model)
     if context.fine_tuned:
         return model.to(context.device)
-    if isinstance(context.inputs, FeatureInputs):
+    if context.config.forest.standardise or isinstance(context.inputs, FeatureInputs):
         context.inputs.standardise(model, train)
     start_leaves(model.forest, context.age_of(train), context.config.training.seed)
     return model.to(context.device)
@@ -140,11 +143,18 @@ class FoldTraining:
                 save_checkpoint(self.folder / name, self.model, self.context.config, notes)
 
     def validate(self) -> float | None:
-        """The MAE on the validation part, in years; the lowest so far is saved. None if there is no such part."""
+        """The MAE on the validation part, in years; the lowest so far is saved. None if there is no such part.
+
+        Each rank predicts its share of the faces. Raises InputError if none of them can be read.
+        """
         if not self.fold.val:
             return None
         with self.learner.as_tested():
-            mae = measure(self.predict(self.model, self.fold.val)).mae
+            mine = self.predict(self.model, self.fold.val[distributed.rank() :: distributed.ranks()])
+        if not distributed.total(len(mine)):
+            raise InputError("there is no face to validate on", hint="could none of these pictures be read?")
+        mean = float(np.abs(mine.error).mean()) if len(mine) else 0.0
+        [mae] = distributed.weighted_mean([mean], len(mine))
         if mae < self.best:
             self.best = mae
             self.save_model("best.safetensors", mae)
@@ -156,7 +166,7 @@ class FoldTraining:
         pmf, read, broken = distributions(model, self.context.inputs, indices, self.context.device)
         self.context.skip(broken)
         samples = [self.context.manifest.samples[i] for i in read]
-        return predictions(pmf, samples, model.forest.readout, model.forest.grid, calibration)
+        return Predictions.from_pmf(pmf, samples, model.forest.readout, model.forest.grid, calibration)
 
     def _stream(self) -> Stream:
         """The samples of all iterations that are left, this rank's share of them."""
@@ -179,13 +189,15 @@ class FoldTraining:
         context.listener.fold_started(self.fold, self.learner.iteration, iterations)
         if context.fine_tuned and self.learner.iteration == 0:  # the initial model may remain the best one
             self.note_validation(self.validate())
-        throughput = Throughput()
+        throughput, stalled = Throughput(), StallCheck(context.config)
         for step in fit(self.learner, context.inputs.batches(self.model, self.train, self._stream())):
             context.skip(dict(step.broken))
             speed = throughput.add(step.images * distributed.ranks())
             if step.progress:
                 self._note_progress(step, speed)
                 throughput.reset()
+                if message := stalled(step.progress.entropy, step.progress.T):
+                    log.warning("fold %d, iteration %d: %s", self.fold.number, step.iteration, message)
             context.listener.stepped(step, speed)
             if step.iteration % context.config.training.eval_every == 0 and step.iteration < iterations:
                 began = time.monotonic()

@@ -5,7 +5,7 @@ It prints and saves nothing: `fit` yields a `Step` after each iteration, and the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -110,7 +110,7 @@ class Learner:
             return
         training = self.config.training
         draw_from(derive(training.seed, "step", self.iteration, distributed.rank()), self.device)  # dropout, if resumed
-        set_learning_rate(self.optimiser, learning_rate(self.iteration, training))
+        set_learning_rate(self.optimiser, learning_rate(self.iteration, training), self.iteration)
         routing, y, E = self._forward(batch) if faces else self._forward_empty(batch)
         self.optimiser.zero_grad(set_to_none=True)
         share = faces * distributed.ranks() / all_faces  # DDP takes the plain mean over the ranks
@@ -213,7 +213,13 @@ class Learner:
         if self.routing:
             tensors["routing.log_p"] = torch.cat([routing for routing, _ in self.routing])
             tensors["routing.y"] = torch.cat([y for _, y in self.routing])
-        return tensors, {"iteration": self.iteration, "scaler": self.scaler.state_dict()}
+        values = {"iteration": self.iteration, "scaler": self.scaler.state_dict(), "weights": self._weight_names()}
+        return tensors, values
+
+    def _weight_names(self) -> list[str]:
+        """The names of the weights in the order of the optimiser, which numbers them."""
+        names = {id(weight): name for name, weight in self.network.named_parameters()}
+        return [names[id(weight)] for group in self.optimiser.param_groups for weight in group["params"]]
 
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Take over what `state` returned. Raises KeyError or RuntimeError if it does not fit."""
@@ -221,7 +227,7 @@ class Learner:
         self.forest.load_state_dict(_under("forest.", tensors))
         if self.average:
             self.average.load(_under("average.", tensors))
-        self._restore_optimiser(_under("optimiser.", tensors))
+        self._restore_optimiser(_under("optimiser.", tensors), values.get("weights"))
         self.iteration = int(values["iteration"])
         if values["scaler"] and self.scaler.is_enabled():
             self.scaler.load_state_dict(values["scaler"])
@@ -229,20 +235,48 @@ class Learner:
             saved = tensors["routing.log_p"].to(self.device), tensors["routing.y"].to(self.device)
             self.routing = [saved if distributed.rank() == 0 else (saved[0][:0], saved[1][:0])]  # each face once
 
-    def _restore_optimiser(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take over the optimiser's state, by `<number of the weight>.<name>`."""
+    def _restore_optimiser(self, tensors: Mapping[str, Tensor], names: Sequence[str] | None) -> None:
+        """Take over the optimiser's state, by `<number of the weight>.<name>`; `names` are those of the weights.
+
+        States of older versions have no names: their order is that of `_order_without_layers`, or the current one.
+        Raises ValueError if the shapes fit neither.
+        """
         slots: dict[int, dict[str, Tensor]] = {}
         for name, value in tensors.items():
             position, _, key = name.partition(".")
             slots.setdefault(int(position), {})[key] = value
-        weights = [weight for group in self.optimiser.param_groups for weight in group["params"]]
+        current = self._weight_names()
+        orders = [names] if names else [_order_without_layers(self.network), current]
+        weights = dict(self.network.named_parameters())
+        order = next((order for order in orders if _fits(order, slots, weights)), None)
+        if order is None:
+            raise ValueError("the optimiser's state does not fit the network")
+        state = {}
         for number, slot in slots.items():  # fused optimisers need the memory layout of the weights
-            like = weights[number]
-            slots[number] = {
+            like = weights[order[number]]
+            state[current.index(order[number])] = {
                 key: torch.empty_like(like).copy_(value) if value.shape == like.shape else value
                 for key, value in slot.items()
             }
-        self.optimiser.load_state_dict({"state": slots, "param_groups": self.optimiser.state_dict()["param_groups"]})
+        self.optimiser.load_state_dict({"state": state, "param_groups": self.optimiser.state_dict()["param_groups"]})
+
+
+def _order_without_layers(network: nn.Module) -> list[str]:
+    """The order of an optimiser with two groups, matrices and others, for each direct child of the network."""
+    weights = dict(network.named_parameters())
+    children = dict.fromkeys(name.split(".")[0] for name in weights)
+    parts = [[name for name in weights if name.split(".")[0] == child] for child in children]
+    return [name for part in parts for name in sorted(part, key=lambda name: weights[name].ndim <= 1)]
+
+
+def _fits(order: Sequence[str], slots: Mapping[int, Mapping[str, Tensor]], weights: Mapping[str, nn.Parameter]) -> bool:
+    """Whether every tensor of an optimiser's state is a scalar, or of the shape of its weight in this order."""
+    return all(
+        number < len(order)
+        and order[number] in weights
+        and all(value.ndim == 0 or value.shape == weights[order[number]].shape for value in slot.values())
+        for number, slot in slots.items()
+    )
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from agecli.core.ages import AgeGrid
 from agecli.core.config import Config, from_toml, to_toml
+from agecli.core.config import replace as replace_settings
 from agecli.core.errors import InputError, MissingError
 from agecli.core.files import read_csv, write_csv, write_text
 from agecli.core.version import __version__
@@ -25,12 +26,13 @@ from agecli.datasets.manifest import Manifest, read_manifest
 from agecli.datasets.protocols import Fold
 from agecli.datasets.splitting import write_splits
 from agecli.model.bundled import named
-from agecli.scoring.groups import write_pooled
-from agecli.scoring.metrics import METRIC_COLUMNS, Predictions, measure, pool, read_predictions, tidy
+from agecli.scoring.metrics import METRIC_COLUMNS, Predictions, measure, pool, tidy
+from agecli.training.results import read_predictions, write_pooled
 
 log = logging.getLogger("agecli")
 
 PACKAGES = ("torch", "torchvision", "timm", "numpy", "pillow", "safetensors", "typer", "rich")
+BEFORE = {"forest.standardise": False}  # settings that did not exist when a run was started had these values
 REPORT_COLUMNS = ("fold", *METRIC_COLUMNS, "leakage")
 
 
@@ -112,7 +114,8 @@ def open_run(folder: Path) -> Run:
         raise MissingError(
             f"{folder} is no run folder: it has no config.toml and environment.json", hint="`agecli train` makes one"
         )
-    config = from_toml((folder / "config.toml").read_text(encoding="utf-8"), Config(), str(folder / "config.toml"))
+    base = replace_settings(Config(), BEFORE)
+    config = from_toml((folder / "config.toml").read_text(encoding="utf-8"), base, str(folder / "config.toml"))
     try:
         about = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
         selection = tuple((name, about[name]) for name in ("list", "exclude") if name in about)
