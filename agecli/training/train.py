@@ -20,7 +20,7 @@ from agecli.model.checkpoint import fingerprint
 from agecli.model.devices import keep_memory, one_thread, pick_device
 from agecli.training import distributed
 from agecli.training.context import FeatureProgress, Listener, RunContext
-from agecli.training.folds import train_fold
+from agecli.training.finishing import train_fold
 from agecli.training.initialisation import first_model
 from agecli.training.inputs import make_inputs
 from agecli.training.plan import PlannedRun, Request, asked_for, choose_folds, plan_run
