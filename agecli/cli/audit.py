@@ -46,5 +46,5 @@ def audit(
     with destination(output, sys.stdout) as stream:
         write_rows(found.rows(), COLUMNS if shape == "table" else COLUMNS[:-1], shape, stream)  # bars are for people
     logging.getLogger("agecli").info("wrote %s", out)
-    if found.findings:
+    if found.suspicious:
         raise typer.Exit(1)

@@ -55,9 +55,8 @@ PUPIL_UP = 0.038
 
 def find_faces(photo: Photo, detector: str = "auto", close: bool = False) -> list[Face]:
     """The faces, the largest first; looking closely, also the small ones. Where nothing is found, `auto` tries other ways."""
+    check_detector(detector)
     name = best_installed() if detector == "auto" else detector
-    if name not in DETECTORS:
-        raise InputError(f"unknown detector `{detector}`", hint=f"there are: auto, {', '.join(DETECTORS)}")
     look = DETECTORS[name]
     faces = look(photo)
     if close and name.startswith("yunet") and max(photo.shape[:2]) > WORTH_CLOSE:
@@ -71,6 +70,12 @@ def find_faces(photo: Photo, detector: str = "auto", close: bool = False) -> lis
     return sorted(faces, key=lambda face: -face.size)
 
 
+def check_detector(name: str) -> None:
+    """Raises InputError for a name that is neither `auto` nor one of DETECTORS."""
+    if name not in ("auto", *DETECTORS):
+        raise InputError(f"unknown detector `{name}`", hint=f"there are: auto, {', '.join(DETECTORS)}")
+
+
 def _surer(faces: list[Face], least: float) -> list[Face]:
     return [face for face in faces if face.score >= least]
 
@@ -80,18 +85,6 @@ def _same(one: Face, two: Face) -> bool:
     x, y, w, h = one.box
     left, top, width, height = two.box
     return left < x + w / 2 < left + width and top < y + h / 2 < top + height
-
-
-def main_face(faces: list[Face], photo: Photo) -> Face:
-    """The one a photo is of: large, and not at its border."""
-    height, width = photo.shape[:2]
-
-    def weight(face: Face) -> float:
-        x, y, w, h = face.box
-        off = math.hypot((x + w / 2) / width - 0.5, (y + h / 2) / height - 0.5)
-        return face.size * (1 - off)
-
-    return max(faces, key=weight)
 
 
 @cache

@@ -10,34 +10,33 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agecli.core.errors import InputError, MissingError
-from agecli.images.reading import SUFFIXES
+from agecli.images.folders import photos_in
 
 
 def expand(
     arguments: Iterable[str], null: bool = False, stdin: BinaryIO | None = None, skip: str | Path | None = None
 ) -> Iterator[str]:
     """The names that the arguments stand for, in order, without reading ahead; of folders, but for one to skip."""
-    but = os.path.realpath(skip) if skip else None
     for argument in arguments:
         if argument == "-":
-            yield from _in_folders(_lines(stdin or sys.stdin.buffer, null), but)
+            yield from _in_folders(_lines(stdin or sys.stdin.buffer, null), skip)
         elif argument.startswith("@") and not os.path.exists(argument):
             path = Path(argument[1:])
             if not path.is_file():
                 raise MissingError(f"there is no list {path}", hint="@FILE reads names from FILE, one to a line")
             with path.open("rb") as file:
-                yield from _in_folders(_lines(file, null), but)
+                yield from _in_folders(_lines(file, null), skip)
         elif os.path.isdir(argument):
-            yield from _pictures(argument, but)
+            yield from _photos(argument, skip)
         elif not os.path.exists(argument) and glob.has_magic(argument):
-            yield from _in_folders(sorted(glob.glob(argument, recursive=True)) or [argument], but)
+            yield from _in_folders(sorted(glob.glob(argument, recursive=True)) or [argument], skip)
         else:
             yield argument  # also one that is not there: every argument gets a record, and that one says so
 
 
-def _in_folders(names: Iterable[str], but: str | None) -> Iterator[str]:
+def _in_folders(names: Iterable[str], skip: str | Path | None) -> Iterator[str]:
     for name in names:
-        yield from _pictures(name, but) if os.path.isdir(name) else [name]
+        yield from _photos(name, skip) if os.path.isdir(name) else [name]
 
 
 def _lines(stream: BinaryIO, null: bool) -> Iterator[str]:
@@ -56,27 +55,11 @@ def _lines(stream: BinaryIO, null: bool) -> Iterator[str]:
         yield os.fsdecode(rest)
 
 
-def _pictures(folder: str, but: str | None) -> Iterator[str]:
-    """The pictures below a folder, by their names' endings, sorted; the folder itself if it has none."""
+def _photos(folder: str, skip: str | Path | None) -> Iterator[str]:
+    """The photos below a folder, in the order of their paths; the folder itself if it has none, for its error record."""
     empty = True
-    for here, folders, files in os.walk(folder):
-        folders.sort()
-        if but:
-            folders[:] = [name for name in folders if os.path.realpath(os.path.join(here, name)) != but]
-        odd = [name for name in folders if _is_picture(name) and _is_empty(os.path.join(here, name))]
-        for name in sorted([*filter(_is_picture, files), *odd]):  # a folder called face.jpg gets its record, too
-            empty = False
-            yield os.path.join(here, name)
+    for name in photos_in(folder, skip):
+        empty = False
+        yield os.path.join(folder, name)
     if empty:
         yield folder
-
-
-def _is_empty(folder: str) -> bool:
-    try:
-        return not os.listdir(folder)
-    except OSError:
-        return True
-
-
-def _is_picture(name: str) -> bool:
-    return os.path.splitext(name)[1].lower() in SUFFIXES

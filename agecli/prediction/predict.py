@@ -16,7 +16,7 @@ from agecli.core.ages import COVERAGE, READOUTS, Readout
 from agecli.core.errors import InputError
 from agecli.core.parallel import stream
 from agecli.images.alignment import Alignment
-from agecli.images.crops import Box, Look, Seen, items
+from agecli.images.crops import Box, FaceCropper, PhotoFaces, photos_and_frames
 from agecli.images.detection import DETECTORS
 from agecli.images.video import parse_every
 from agecli.model.bundled import to_run
@@ -108,9 +108,9 @@ def predict(
     if about.calibration is None:
         log.warning("%s is not calibrated: its intervals are the plain quantiles of its mixture", path)
     alignment = None if no_detect else _alignment(about, path)
-    look = Look(about.picture, alignment, detector, largest, min_face, min_score)
+    look = FaceCropper(about.picture, alignment, detector, largest, min_face, min_score)
     names = expand(map(str, [photos] if isinstance(photos, (str, Path)) else photos), null, skip=skip)
-    seen = stream(look, items(left_out(names, done), seconds), workers, ahead=2 * batch_size)
+    seen = stream(look, photos_and_frames(left_out(names, done), seconds), workers, ahead=2 * batch_size)
     asking = Asking(predictor, cast(Readout, readout or about.readout), abstain_above, distribution)
     return _records(seen, asking, batch_size)
 
@@ -132,7 +132,7 @@ class Asking:
     abstain_above: float | None = None  # years; a face with a wider interval is marked
     distribution: bool = False  # whether records hold the whole pmf
 
-    def __call__(self, faces: Sequence[tuple[Seen, int]]) -> list[Record]:
+    def __call__(self, faces: Sequence[tuple[PhotoFaces, int]]) -> list[Record]:
         """A record for each face, given as a photo and the number of the face in it."""
         if not faces:
             return []
@@ -163,9 +163,9 @@ class Asking:
         ]
 
 
-def _records(photos: Iterator[Seen], ask: Asking, batch_size: int) -> Iterator[Record]:
+def _records(photos: Iterator[PhotoFaces], ask: Asking, batch_size: int) -> Iterator[Record]:
     """Photos are taken until their faces fill a batch; the records come in the photos' order."""
-    waiting: list[Seen] = []
+    waiting: list[PhotoFaces] = []
     count = 0
     for seen in photos:
         waiting.append(seen)
@@ -176,7 +176,7 @@ def _records(photos: Iterator[Seen], ask: Asking, batch_size: int) -> Iterator[R
     yield from _answers(waiting, ask, batch_size)
 
 
-def _answers(photos: Sequence[Seen], ask: Asking, batch_size: int) -> Iterator[Record]:
+def _answers(photos: Sequence[PhotoFaces], ask: Asking, batch_size: int) -> Iterator[Record]:
     faces = [(seen, number) for seen in photos for number in range(len(seen.crops))]
     said = (record for start in range(0, len(faces), batch_size) for record in ask(faces[start : start + batch_size]))
     for seen in photos:

@@ -10,7 +10,7 @@ import pytest
 
 from agecli.core.errors import InputError
 from agecli.datasets.sources import recognise
-from agecli.datasets.sources.labels import Label, day, years_between
+from agecli.datasets.sources.labels import Label, parse_date, years_between
 from tests.datasets import trees
 
 NAMES = {
@@ -180,7 +180,7 @@ def test_a_damaged_mat_file_is_said(tmp_path: Path) -> None:
     ],
 )
 def test_dates_as_tables_have_them(text: str, means: date | None) -> None:
-    assert day(text) == means
+    assert parse_date(text) == means
 
 
 def test_ages_as_people_count_them() -> None:

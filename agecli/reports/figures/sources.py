@@ -21,7 +21,7 @@ from agecli.core.errors import AgecliError, InputError, MissingError
 from agecli.core.files import read_csv, write_whole
 from agecli.datasets.manifest import read_manifest
 from agecli.images.alignment import Alignment
-from agecli.images.crops import Look
+from agecli.images.crops import FaceCropper
 from agecli.model.bundled import named
 from agecli.model.predictors import TorchPredictor
 from agecli.prediction.predict import Asking
@@ -211,7 +211,7 @@ def explain(
 
     predictor = TorchPredictor(path, device)
     forest, about = _forest(predictor.model, path), predictor.about
-    look = Look(about.picture, None if no_detect else about.alignment or Alignment(), largest=True)
+    look = FaceCropper(about.picture, None if no_detect else about.alignment or Alignment(), largest=True)
     seen = look(str(photo))
     if seen.status != "ok":
         raise InputError(f"{photo}: {seen.error}", hint="name a photo of a face; --no-detect takes it as it is")
