@@ -18,7 +18,7 @@ from agecli.model.devices import keep_memory, to_device
 from agecli.model.network import build_model, start_leaves
 from agecli.training.batches import Batch
 from agecli.training.loop import Learner
-from agecli.training.optimisation import make_optimiser
+from agecli.training.optimisation import Part, make_optimiser
 
 CPU = torch.device("cpu")
 ROUNDS = 15
@@ -38,12 +38,14 @@ def main() -> None:
     model = build_model(config)
     start_leaves(model.forest, torch.arange(90.0), 0)
     network = model.network.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-    learner = Learner(network, model.forest, make_optimiser([(network, 1.0)], config.training), config, CPU)
+    learner = Learner(
+        network, model.forest, make_optimiser([Part(list(network.parameters()))], config.training), config, CPU
+    )
 
     plain = build_model(config)
     linear = nn.Sequential(plain.colours, plain.backbone, nn.Linear(plain.f.in_features, 1))
     linear = linear.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-    optimiser = make_optimiser([(linear, 1.0)], config.training)
+    optimiser = make_optimiser([Part(list(linear.parameters()))], config.training)
 
     def linear_step() -> None:
         loss = ((linear(to_device(batch.inputs, CPU)).squeeze(1) - batch.ages) ** 2).mean()

@@ -46,11 +46,11 @@ def cold(photo: str) -> None:
 def agreement(photos: list[str]) -> None:
     """onnxruntime against torch, on the faces of real photos."""
     onnx, torch = (load_predictor(named(None, kind)) for kind in (".onnx", ".safetensors"))
-    look = FaceCropper(onnx.about.picture, onnx.about.alignment, largest=True)
+    look = FaceCropper(onnx.card.picture, onnx.card.alignment, largest=True)
     chosen = photos[:: max(1, len(photos) // FACES)]
     faces = np.stack([crop.pixels for photo in chosen for crop in look(photo).crops][:FACES])
     one, two = onnx.pmf(faces), torch.pmf(faces)
-    read = [ages.read(pmf, onnx.about.readout, onnx.about.grid) for pmf in (one, two)]
+    read = [ages.read(pmf, onnx.card.readout, onnx.card.grid) for pmf in (one, two)]
     apart = np.abs(read[0] - read[1]).max()
     print(
         f"onnxruntime against torch, {len(faces)} faces: ages differ by {apart:.1g} years at most, probabilities by {np.abs(one - two).max():.1g}"

@@ -27,6 +27,7 @@ from agecli.cli.study import study
 from agecli.cli.toy import toy
 from agecli.cli.train import train
 from agecli.core.errors import AgecliError, Interrupted
+from agecli.core.extras import explain
 from agecli.core.version import __version__
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # the disk has no room
@@ -41,6 +42,12 @@ class Boundary(typer.core.TyperGroup):
         except AgecliError as error:
             _say_error(error)
             raise typer.Exit(error.exit_code) from None
+        except ModuleNotFoundError as error:
+            missing = explain(error, f"`agecli {ctx.invoked_subcommand}`")
+            if missing is None:
+                raise
+            _say_error(missing)
+            raise typer.Exit(missing.exit_code) from None
         except KeyboardInterrupt:
             _say_error(Interrupted("interrupted"))
             raise typer.Exit(Interrupted.exit_code) from None

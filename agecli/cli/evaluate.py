@@ -51,10 +51,11 @@ def evaluate(
     if not models and data is None:
         raise InputError("there are no faces to measure on", hint="name a folder with --data DIR, or a run folder")
     from agecli.cli.progress import Bars
-    from agecli.evaluation.evaluate import compare, pooled
+    from agecli.evaluation.evaluate import compare_models, pooled
     from agecli.evaluation.evaluate import evaluate as run
-    from agecli.reports.tables import destination, write_evaluation
-    from agecli.scoring.groups import parse_challenge
+    from agecli.reports.evaluation_tables import write_evaluation
+    from agecli.reports.tables import destination
+    from agecli.scoring.age_checks import parse_challenge
 
     ages = parse_challenge(challenge)
     with Bars(quiet) as bars:
@@ -73,11 +74,11 @@ def evaluate(
     for result in results:
         logging.getLogger("agecli").info("wrote %s", result.folder / "predictions.csv")
     wholes = pooled(results, ages)
-    comparison = compare({name: whole.predictions for name, whole in wholes.items()}) if len(wholes) > 1 else []
+    comparison = compare_models({name: whole.predictions for name, whole in wholes.items()}) if len(wholes) > 1 else []
     if report:
-        from agecli.reports.page import describe, write_page
+        from agecli.reports.page import model_report, write_page
 
-        write_page(report, [describe(name, whole) for name, whole in wholes.items()], comparison)
+        write_page(report, [model_report(name, whole) for name, whole in wholes.items()], comparison)
         logging.getLogger("agecli").info("wrote %s", report)
     with destination(output, sys.stdout) as stream:
         write_evaluation(results, wholes, comparison, ages, form_of(form, output), stream)

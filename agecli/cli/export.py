@@ -1,4 +1,4 @@
-"""`agecli export`."""
+"""`agecli export`: write a checkpoint as ONNX."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from agecli.cli.options import Quiet, Verbose, listen
 
 
 def export(
-    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint made by `agecli train`.")],
-    out: Annotated[Path, typer.Option(help="The file to write: .onnx, or .safetensors for 16 bits.")] = Path(
+    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint made by `agecli train`, or `default`.")],
+    out: Annotated[Path, typer.Option(help="The file to write: .onnx, or .safetensors for float16 weights.")] = Path(
         "model.onnx"
     ),
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Write a model as one ONNX file, forest included, which `predict` runs without torch.
+    """Write a model as one ONNX file, backbone and forest, which `predict` runs without torch.
 
-    Its age grid, crop and calibration travel in it. It is compared with torch before it is written. As .safetensors it
-    is a checkpoint of half the size.
+    The file contains the age grid, the alignment and the calibration. It is compared with the checkpoint before it
+    is written. With a .safetensors name it is a checkpoint of half the size.
     """
     listen(quiet, verbose)
     from agecli.model.export import export as run
 
-    apart = run(checkpoint, out=out)
+    difference = run(checkpoint, out=out)
     logging.getLogger("agecli").info(
-        "wrote %s; its probabilities differ from the checkpoint's by %.1g at most", out, apart
+        "wrote %s; its probabilities differ from the checkpoint's by at most %.1g", out, difference
     )

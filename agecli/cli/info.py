@@ -17,7 +17,7 @@ def info(
     if settings:
         from agecli.core import config
 
-        typer.echo(config.to_toml(config.preset(preset)).strip())
+        typer.echo(config.to_toml(config.preset(preset), comments=True).strip())
         return
     from agecli.reports.environment import lines
 

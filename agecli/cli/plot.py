@@ -50,14 +50,15 @@ def leaves(
     """Draw what the leaves of a forest have learned, beneath a histogram of the ages they learned from."""
     kind = _kind(output)
     listen(quiet, verbose)
-    from agecli.reports.figures import forest as figures
-    from agecli.reports.figures.sources import read_ages, read_leaves, write_figure
+    from agecli.reports.figure_data import read_ages, read_leaves
+    from agecli.reports.figures.leaves import leaves as draw
+    from agecli.reports.figures.style import write_figure
     from agecli.training.run_folder import find_source
 
     sources = [find_source(model, fold) for model in models]
     panels = [read_leaves(source, tree) for source in sources]
     known = read_ages(sources, panels[0].grid, data)
-    write_figure(output, figures.leaves.file(kind, panels, known, f"faces in {data}" if data else "training faces"))
+    write_figure(output, draw.render(kind, panels, known, f"faces in {data}" if data else "training faces"))
 
 
 @plot.command()
@@ -71,10 +72,11 @@ def history(
     """Draw how a training went: losses, entropy, temperatures and errors by iteration."""
     kind = _kind(output)
     listen(quiet, verbose)
-    from agecli.reports.figures import forest as figures
-    from agecli.reports.figures.sources import read_histories, write_figure
+    from agecli.reports.figure_data import read_histories
+    from agecli.reports.figures.history import history as draw
+    from agecli.reports.figures.style import write_figure
 
-    write_figure(output, figures.history.file(kind, read_histories(run, fold)))
+    write_figure(output, draw.render(kind, read_histories(run, fold)))
 
 
 @plot.command()
@@ -87,10 +89,11 @@ def cs(
     """Draw cumulative scores: the share of test faces with an error of at most so many years."""
     kind = _kind(output)
     listen(quiet, verbose)
-    from agecli.reports.figures.evaluation import cs_curve
-    from agecli.reports.figures.sources import read_runs, write_figure
+    from agecli.reports.figure_data import read_runs
+    from agecli.reports.figures.accuracy import cs_curve
+    from agecli.reports.figures.style import write_figure
 
-    write_figure(output, cs_curve.file(kind, read_runs(runs)))
+    write_figure(output, cs_curve.render(kind, read_runs(runs)))
 
 
 @plot.command()
@@ -108,7 +111,8 @@ def distribution(
     """Draw the distribution of a face's age, its interval, and the leaves that it is made of."""
     kind = _kind(output)
     listen(quiet, verbose)
-    from agecli.reports.figures import forest as figures
-    from agecli.reports.figures.sources import explain, write_figure
+    from agecli.reports.figure_data import explain
+    from agecli.reports.figures.face import distribution as draw
+    from agecli.reports.figures.style import write_figure
 
-    write_figure(output, figures.distribution.file(kind, explain(photo, model, no_detect=no_detect, device=device)))
+    write_figure(output, draw.render(kind, explain(photo, model, no_detect=no_detect, device=device)))

@@ -17,9 +17,19 @@ def preprocess(
     out: Annotated[Path, typer.Option(help="The folder for crops, manifest.csv and failures.csv.")],
     dataset: Annotated[str, typer.Option(help=DATASETS)] = "auto",
     detector: Annotated[str, typer.Option(help="auto, yunet-dlib, yunet, hog, cnn or haar.")] = "auto",
-    size: Annotated[int, typer.Option(help="Side of a crop, in pixels.")] = 256,
-    eye_distance: Annotated[float, typer.Option(help="Between the eyes, as a share of the side.")] = 0.342,
-    eye_height: Annotated[float, typer.Option(help="Of the eye line below the top, as a share of the side.")] = 0.312,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--for", metavar="BACKBONE|MODEL", help="Align as this backbone, or this trained model, needs it."
+        ),
+    ] = None,
+    size: Annotated[int | None, typer.Option(help="Side of a crop, in pixels. [default: 256]")] = None,
+    eye_distance: Annotated[
+        float | None, typer.Option(help="Between the eyes, as a share of the side. [default: 0.342]")
+    ] = None,
+    eye_height: Annotated[
+        float | None, typer.Option(help="Of the eye line below the top, as a share of the side. [default: 0.312]")
+    ] = None,
     no_detect: Annotated[
         bool, typer.Option("--no-detect", help="The photos are aligned faces already: only resize.")
     ] = False,
@@ -54,6 +64,7 @@ def preprocess(
             out=out,
             dataset=dataset,
             detector=detector,
+            target=target,
             size=size,
             eye_distance=eye_distance,
             eye_height=eye_height,

@@ -88,7 +88,7 @@ def study(
     settings = dict(assignment(text) for text in set_ or [])
     listen(quiet, verbose)
     from agecli.cli.monitor import StudyBars
-    from agecli.reports.figures.sources import write_figure
+    from agecli.reports.figures.style import write_figure
     from agecli.reports.tables import destination, with_ranges, write_rows
     from agecli.studies.figures import draw
     from agecli.studies.study import study as run

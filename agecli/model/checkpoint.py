@@ -22,8 +22,8 @@ from agecli.core.files import write_whole
 from agecli.core.version import __version__
 from agecli.images.alignment import Alignment
 from agecli.images.reading import PictureSpec
+from agecli.model.card import Card
 from agecli.model.network import AgeModel, build_model
-from agecli.model.predictors import About
 from agecli.scoring.calibration import Calibration
 
 log = logging.getLogger("agecli")
@@ -39,16 +39,16 @@ class Checkpoint:
     notes: dict[str, Any]  # the fold, the iteration, the validation error: what one wants to know of a file later
 
     @property
-    def about(self) -> About:
-        """What `predict` has to know of the model."""
+    def card(self) -> Card:
+        """What prediction needs to know beside the network."""
         known = self.config.alignment
         alignment = Alignment(known.size, known.eye_distance, known.eye_height) if known.size else None
         forest = self.model.forest
-        return About(self.model.picture, forest.grid, forest.readout, alignment, self.calibration)
+        return Card(self.model.picture, forest.grid, forest.readout, alignment, self.calibration)
 
     def warn_of_frame(self, data: Path) -> None:
         """Say so if the faces of a folder are cut in another way than those that the model was trained on."""
-        known, here = self.about.alignment, Alignment.read(data)
+        known, here = self.card.alignment, Alignment.read(data)
         if known and (here is None or (here.eye_distance, here.eye_height) != (known.eye_distance, known.eye_height)):
             log.warning(
                 "the faces in %s are not cut as the model knows faces; `agecli preprocess PHOTOS --out DIR"

@@ -1,4 +1,4 @@
-"""Exporting: a trained model as one ONNX graph, from pixels to the age distribution, checked against torch."""
+"""Export: a checkpoint as one ONNX file, from pixels to the age distribution, verified against torch."""
 
 from __future__ import annotations
 
@@ -15,43 +15,58 @@ from agecli.core.seeding import generator
 from agecli.images.reading import Pixels
 from agecli.model.bundled import named
 from agecli.model.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from agecli.model.predictors import METADATA, TOGETHER, OnnxPredictor
+from agecli.model.predictors import METADATA, ONNX_BATCH, OnnxPredictor
 
-OPSET = 17  # old enough for every onnxruntime that agecli may meet
-CLOSE = 1e-4  # between the probabilities of a year that torch and onnxruntime give
-HALF_CLOSE = 1e-2  # the same, between kernels of 32 and of 16 bits
+OPSET = 17  # the oldest supported onnxruntime (1.18) runs it
+TOLERANCE = 1e-4  # largest difference between the probabilities of torch and of onnxruntime
+HALF_TOLERANCE = 1e-2  # the same, between weights in float32 and in float16
 
 
 def export(checkpoint: str | Path, *, out: str | Path) -> float:
-    """Write a checkpoint for use elsewhere, whole or not at all: as ONNX, or with its kernels in 16 bits (.safetensors).
+    """Write a checkpoint as ONNX (`out` ends in .onnx), or with float16 weights (.safetensors).
 
-    Returns the largest difference to the model itself, in the probability of a year.
+    checkpoint: a file made by `agecli train`, or "default" for the bundled model;   out: the file to write.
+    The new file is run on random faces and compared with the checkpoint before it takes its name. It contains the
+    model card: input size, age grid, alignment and calibration.
+
+    Returns the largest absolute difference between the probabilities of both files.
+    Raises InputError for a wrong file or suffix, MissingError if the checkpoint is not there, AgecliError if the
+    difference exceeds the tolerance.
+
+    Example: `agecli.export("runs/a/fold-1/best.safetensors", out="model.onnx")`
     """
-    source = named(checkpoint, ".safetensors")
+    source, path = named(checkpoint, ".safetensors"), Path(out)
     loaded = load_checkpoint(source)
-    path = Path(out)
     if path.suffix not in (".onnx", ".safetensors"):
-        raise InputError(f"{path} is of no kind that can be written", hint="name it model.onnx, or model.safetensors")
+        raise InputError(
+            f"cannot export to {path}: unknown suffix `{path.suffix}`", hint="use model.onnx or model.safetensors"
+        )
     size = loaded.model.picture.size
-    faces = generator(0, "export").integers(0, 256, (TOGETHER + 1, 3, size, size), dtype=np.uint8)
+    faces = generator(0, "export").integers(0, 256, (ONNX_BATCH + 1, 3, size, size), dtype=np.uint8)
     if path.suffix == ".onnx":
-        return _graph(loaded, path, faces)
+        return _export_onnx(loaded, path, faces)
     if path.exists() and path.samefile(source):
-        raise InputError(f"{path} is the checkpoint itself", hint="name another file with --out")
+        raise InputError(f"{path} is the checkpoint itself", hint="write to another file with --out")
+    return _export_half(loaded, path, faces)
+
+
+def _export_half(loaded: Checkpoint, path: Path, faces: Pixels) -> float:
+    """A checkpoint with float16 weights. Returns the largest difference in probability on `faces`, (B, 3, H, W)."""
+    pixels = torch.from_numpy(faces)
     with torch.inference_mode(), write_whole(path) as part:
         save_checkpoint(part, loaded.model, loaded.config, loaded.notes, loaded.calibration, half=True)
-        shorter = load_checkpoint(part).model
-        apart = float((shorter(torch.from_numpy(faces)) - loaded.model(torch.from_numpy(faces))).abs().max())
-        _check(apart, HALF_CLOSE, "with kernels of 16 bits")
-    return apart
+        difference = float((load_checkpoint(part).model(pixels) - loaded.model(pixels)).abs().max())
+        _check(difference, HALF_TOLERANCE, "float16")
+    return difference
 
 
-def _graph(loaded: Checkpoint, path: Path, faces: Pixels) -> float:
+def _export_onnx(loaded: Checkpoint, path: Path, faces: Pixels) -> float:
+    """Backbone and forest as one graph. Returns the largest difference in probability on `faces`, (B, 3, H, W)."""
     model = loaded.model.eval()
     graph = nn.Sequential(model.network, model.forest.finished()).eval()
     with write_whole(path) as part:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of torch's other exporter, which takes ten times as long
+            warnings.simplefilter("ignore")  # torch recommends its other exporter, which takes ten times as long
             torch.onnx.export(
                 graph,
                 (torch.from_numpy(faces[:2]),),
@@ -61,27 +76,29 @@ def _graph(loaded: Checkpoint, path: Path, faces: Pixels) -> float:
                 dynamic_axes={"pixels": {0: "batch"}, "pmf": {0: "batch"}},
                 opset_version=OPSET,
                 dynamo=False,
+                training=torch.onnx.TrainingMode.PRESERVE,  # no folded batch norm: 16-bit kernels compress in the wheel
             )
-        _add_metadata(part, loaded.about.to_json())
+        _add_metadata(part, loaded.card.to_json())
         predictor = OnnxPredictor(part)
         with torch.inference_mode():
-            expected = loaded.model(torch.from_numpy(faces)).numpy()
-        apart = max(
-            float(np.abs(predictor.pmf(faces[:count]) - expected[:count]).max()) for count in (1, 3, len(faces))
-        )
-        _check(apart, CLOSE, "as ONNX")
-    return apart
+            expected = model(torch.from_numpy(faces)).numpy()
+        batches = (1, 3, len(faces))  # below, and above, the batch size of the optimised session
+        difference = max(float(np.abs(predictor.pmf(faces[:size]) - expected[:size]).max()) for size in batches)
+        _check(difference, TOLERANCE, "ONNX")
+    return difference
 
 
-def _check(apart: float, limit: float, how: str) -> None:
-    if not apart <= limit:
+def _check(difference: float, tolerance: float, kind: str) -> None:
+    """Raise AgecliError if the exported model (`kind` of file) differs from the checkpoint; NaN counts as different."""
+    if not difference <= tolerance:
         raise AgecliError(
-            f"the model gives other ages {how}: probabilities differ by {apart:.2g}",
-            hint="this is a fault of agecli or of torch's exporter: please report it with `agecli info`",
+            f"the {kind} model predicts other ages than the checkpoint: probabilities differ by {difference:.2g}",
+            hint="this is a bug in agecli or in torch's exporter: please report it with `agecli info`",
         )
 
 
 def _add_metadata(path: Path, text: str) -> None:
+    """Store the model card in an ONNX file, in place."""
     import onnx
 
     model = onnx.load(str(path))

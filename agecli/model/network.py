@@ -89,7 +89,11 @@ def build_model(config: Config) -> AgeModel:
     with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay the caller's
         torch.manual_seed(derive(seed, "weights"))
         backbone = build_backbone(
-            config.backbone.name, config.data.size, config.data.crop_share, config.backbone.drop_path
+            config.backbone.name,
+            config.data.size,
+            config.data.crop_share,
+            config.backbone.drop_path,
+            config.backbone.stages,
         )
         f = nn.Linear(backbone.features, 1 if config.model == "regression" else config.forest.units)
         nn.init.normal_(f.weight, std=config.forest.units_std)
@@ -113,7 +117,7 @@ def build_forest(config: Config, phi: Tensor, grid: AgeGrid) -> Top:
         shape = (forest.trees, forest.leaves)
         unknown = Gaussians(torch.zeros(shape), torch.ones(shape))
         kmeans, posterior = forest.leaf_init == "kmeans", config.model != "drf-nrf"
-        top = GaussianForest(phi, unknown, grid, forest.variance_floor, kmeans, posterior)
+        top = GaussianForest(phi, unknown, grid, forest.variance_floor, kmeans, posterior, forest.noise)
     if config.ages.readout != "paper":
         top.readout = config.ages.readout
     return top

@@ -1,12 +1,10 @@
-"""Predictors: a model as `predict` sees it, pixels in and distributions of ages out, whatever runs it.
+"""Predictors: a model file ready to run, pixels in and age distributions out.
 
-An ONNX file runs on onnxruntime, and torch is never imported; a checkpoint runs on torch.
+An ONNX file runs on onnxruntime and never imports torch; a checkpoint (.safetensors) runs on torch.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,106 +12,90 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from agecli.core.ages import AgeGrid, Readout
 from agecli.core.errors import InputError, MissingError
-from agecli.core.version import __version__
-from agecli.images.alignment import Alignment
-from agecli.images.reading import PictureSpec, Pixels
-from agecli.scoring.calibration import Calibration
+from agecli.images.reading import Pixels
+from agecli.model.card import Card
 
-FORMAT = 1  # of the metadata in an ONNX file; raised when an older agecli could no longer read it
-TOGETHER = 4  # faces in one run of a graph: more no longer fit into a CPU's cache, and take longer
-METADATA = "agecli"  # the key under which an ONNX file keeps it
-
-
-@dataclass(frozen=True)
-class About:
-    """All that has to be known to use a model, beside the model."""
-
-    picture: PictureSpec
-    grid: AgeGrid
-    readout: Readout  # how it was trained to be read
-    alignment: Alignment | None  # of the faces it was trained on, if that is known
-    calibration: Calibration | None
-
-    def to_json(self) -> str:
-        return json.dumps({"format": FORMAT, "version": __version__, **asdict(self)})
-
-    @classmethod
-    def from_json(cls, text: str) -> About:
-        about: dict[str, Any] = json.loads(text)
-        if about["format"] > FORMAT:
-            raise InputError(
-                f"it has format {about['format']}, and agecli {__version__} reads up to {FORMAT}",
-                hint="it was made by a newer agecli: upgrade this one",
-            )
-        alignment = Alignment(**about["alignment"]) if about["alignment"] else None
-        calibration = Calibration.read(about["calibration"])
-        grid = AgeGrid(**about["grid"])
-        return cls(PictureSpec.read(about["picture"]), grid, about["readout"], alignment, calibration)
+METADATA = "agecli"  # the key of the model card in the metadata of an ONNX file
+ONNX_BATCH = 4  # faces per run of the ONNX graph: larger batches exceed a CPU's cache and take longer per face
 
 
 class Predictor(Protocol):
-    about: About
+    """A loaded model: `OnnxPredictor` or `TorchPredictor`."""
+
+    card: Card
 
     def pmf(self, pixels: Pixels) -> NDArray[np.float32]:
-        """(B, 3, H, W) -> (B, A)"""
+        """The age distribution of each face.   (B, 3, H, W) uint8, H = W = card.picture.size -> (B, A), rows sum to 1"""
 
 
 class OnnxPredictor:
-    """A model that `agecli export` wrote."""
+    """An ONNX file made by `agecli export`, on onnxruntime's CPU provider.
+
+    path: the .onnx file;   threads: intra-op threads, 0 for one per core.
+    Raises InputError if the file is damaged, was not made by `agecli export`, or was made by a newer agecli.
+    """
 
     def __init__(self, path: Path, threads: int = 0) -> None:
-        self.path, self.threads = path, threads  # 0: as many as there are cores
+        self.path, self.threads = path, threads
         try:
             self.session = self._open()
-            self.about = About.from_json(self.session.get_modelmeta().custom_metadata_map[METADATA])
+            self.card = Card.from_json(self.session.get_modelmeta().custom_metadata_map[METADATA])
         except InputError as error:
             raise InputError(f"{path}: {error.message}", error.hint) from error
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{path} was not made by `agecli export`", hint="name one that was") from error
+            raise InputError(f"{path} was not made by `agecli export`", hint="use a model that was") from error
         except Exception as error:  # onnxruntime has a class of its own for each way a file can be damaged
-            raise InputError(f"{path} is no whole ONNX file ({error})", hint="export or fetch it again") from error
+            raise InputError(
+                f"{path} is not a complete ONNX file ({error})", hint="export or download it again"
+            ) from error
 
-    def _open(self, faces: int | None = None) -> Any:
-        """The graph as it is for any number of faces, soon ready; or made quick for one that is always the same."""
+    def _open(self, batch: int | None = None) -> Any:
+        """A session for any batch size, with basic optimisation; or fully optimised for one fixed batch size."""
         import onnxruntime as ort
 
         options = ort.SessionOptions()
         options.intra_op_num_threads = self.threads
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # other work wants the cores, too
-        if faces:
-            options.add_free_dimension_override_by_name("batch", faces)
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # leave the cores to the detectors
+        if batch:
+            options.add_free_dimension_override_by_name("batch", batch)
         else:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
         return ort.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
 
     @cached_property
-    def quick(self) -> Any:
-        """For as many as are run together. One photo is done before this is ready: it pays when there are more."""
-        return self._open(TOGETHER)
+    def optimised_session(self) -> Any:
+        """The session for batches of ONNX_BATCH faces. Optimising takes longer than one photo, so it is made on demand."""
+        return self._open(ONNX_BATCH)
 
     def pmf(self, pixels: Pixels) -> NDArray[np.float32]:
-        parts = [pixels[start : start + TOGETHER] for start in range(0, len(pixels), TOGETHER)]
-        sessions = [self.quick if len(part) == TOGETHER else self.session for part in parts]
-        said = [session.run(None, {"pixels": part})[0] for session, part in zip(sessions, parts, strict=True)]
-        return np.concatenate(said)
+        """The age distribution of each face.   (B, 3, H, W) uint8 -> (B, A)"""
+        parts = [pixels[start : start + ONNX_BATCH] for start in range(0, len(pixels), ONNX_BATCH)]
+        sessions = [self.optimised_session if len(part) == ONNX_BATCH else self.session for part in parts]
+        return np.concatenate(
+            [session.run(None, {"pixels": part})[0] for session, part in zip(sessions, parts, strict=True)]
+        )
 
 
 class TorchPredictor:
-    """A checkpoint that `agecli train` wrote."""
+    """A checkpoint made by `agecli train`, on a torch device.
+
+    path: the .safetensors file;   device: auto, cpu, cuda, cuda:N or mps.
+    Raises MissingError if the file or the device is not there, InputError if the file is not a checkpoint.
+    """
 
     def __init__(self, path: Path, device: str) -> None:
-        from agecli.model.checkpoint import load_checkpoint  # torch loads here
+        from agecli.model.checkpoint import load_checkpoint  # imports torch
         from agecli.model.devices import keep_memory, pick_device
 
         self.device = pick_device(device)
         keep_memory()
         checkpoint = load_checkpoint(path)
         self.model = checkpoint.model.to(self.device)
-        self.about = checkpoint.about
+        self.card = checkpoint.card
 
     def pmf(self, pixels: Pixels) -> NDArray[np.float32]:
+        """The age distribution of each face.   (B, 3, H, W) uint8 -> (B, A)"""
         import torch
 
         from agecli.model.devices import to_device
@@ -126,11 +108,17 @@ class TorchPredictor:
 
 
 def load_predictor(path: Path, device: str = "auto") -> Predictor:
-    """The model in a file, by its kind."""
+    """Load a model file: .onnx on onnxruntime, anything else as a checkpoint on torch.
+
+    Raises MissingError if the file or the device is not there, InputError if the file is no model or cannot run on
+    `device`.   Example: `load_predictor(Path("model.onnx")).pmf(pixels)`
+    """
     if path.suffix != ".onnx":
         return TorchPredictor(path, device)
     if not path.is_file():
         raise MissingError(f"there is no model {path}", hint="`agecli export CHECKPOINT --out model.onnx` makes one")
     if device not in ("auto", "cpu"):
-        raise InputError(f"{path} runs on the CPU, not on {device}", hint="use its checkpoint (.safetensors) for that")
+        raise InputError(
+            f"{path} runs on the CPU, not on {device}", hint="use its checkpoint (.safetensors) on other devices"
+        )
     return OnnxPredictor(path)

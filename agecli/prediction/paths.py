@@ -1,4 +1,4 @@
-"""Which photos are meant: files, folders, globs, @lists and standard input, one name after the other."""
+"""The file names that arguments stand for: files, folders, globs, @lists and standard input, in order."""
 
 from __future__ import annotations
 
@@ -16,34 +16,46 @@ from agecli.images.folders import photos_in
 def expand(
     arguments: Iterable[str], null: bool = False, stdin: BinaryIO | None = None, skip: str | Path | None = None
 ) -> Iterator[str]:
-    """The names that the arguments stand for, in order, without reading ahead; of folders, but for one to skip."""
+    """The file names of some arguments, in order, without reading ahead.
+
+    arguments: a file; a folder (all pictures below it, sorted); a glob, `**` included; "@FILE" for names in a file,
+        one per line; "-" for names on `stdin`. Names that match nothing are kept, so that they get a record, too.
+    null: names in lists and on stdin end with a null byte instead of a line break.
+    stdin: a binary stream; None is standard input.
+    skip: a folder that is left out of other folders.
+
+    Raises MissingError for a list that is not there, InputError for null bytes without `null`.
+
+    Example: `list(expand(["photos/", "more/*.jpg"]))`
+    """
     for argument in arguments:
         if argument == "-":
-            yield from _in_folders(_lines(stdin or sys.stdin.buffer, null), skip)
+            yield from _expand_folders(_read_names(stdin or sys.stdin.buffer, null), skip)
         elif argument.startswith("@") and not os.path.exists(argument):
             path = Path(argument[1:])
             if not path.is_file():
-                raise MissingError(f"there is no list {path}", hint="@FILE reads names from FILE, one to a line")
+                raise MissingError(f"there is no list {path}", hint="@FILE reads names from FILE, one per line")
             with path.open("rb") as file:
-                yield from _in_folders(_lines(file, null), skip)
+                yield from _expand_folders(_read_names(file, null), skip)
         elif os.path.isdir(argument):
-            yield from _photos(argument, skip)
+            yield from _pictures_below(argument, skip)
         elif not os.path.exists(argument) and glob.has_magic(argument):
-            yield from _in_folders(sorted(glob.glob(argument, recursive=True)) or [argument], skip)
+            yield from _expand_folders(sorted(glob.glob(argument, recursive=True)) or [argument], skip)
         else:
-            yield argument  # also one that is not there: every argument gets a record, and that one says so
+            yield argument
 
 
-def _in_folders(names: Iterable[str], skip: str | Path | None) -> Iterator[str]:
+def _expand_folders(names: Iterable[str], skip: str | Path | None) -> Iterator[str]:
     for name in names:
-        yield from _photos(name, skip) if os.path.isdir(name) else [name]
+        yield from _pictures_below(name, skip) if os.path.isdir(name) else [name]
 
 
-def _lines(stream: BinaryIO, null: bool) -> Iterator[str]:
+def _read_names(stream: BinaryIO, null: bool) -> Iterator[str]:
+    """Names that end with a line break, or with a null byte. They need not be UTF-8; empty ones are ignored."""
     if not null:
         for line in stream:
             if b"\0" in line:
-                raise InputError("the names hold null bytes", hint="use -0 for names that end with one")
+                raise InputError("the list of names has null bytes", hint="use -0 for names that end with one")
             if name := line.rstrip(b"\r\n"):
                 yield os.fsdecode(name)
         return
@@ -55,8 +67,8 @@ def _lines(stream: BinaryIO, null: bool) -> Iterator[str]:
         yield os.fsdecode(rest)
 
 
-def _photos(folder: str, skip: str | Path | None) -> Iterator[str]:
-    """The photos below a folder, in the order of their paths; the folder itself if it has none, for its error record."""
+def _pictures_below(folder: str, skip: str | Path | None) -> Iterator[str]:
+    """The pictures below a folder, in the order of their paths; the folder itself if it has none, for its error record."""
     empty = True
     for name in photos_in(folder, skip):
         empty = False

@@ -1,10 +1,9 @@
-"""Metrics: what is said of faces whose ages are known, and how far off it is."""
+"""Predictions for faces whose ages are known, and their error metrics: MAE, CS, bias, coverage, NLL, CRPS."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from agecli.core import ages
 from agecli.core.ages import AgeGrid, Floats, Readout
 from agecli.core.errors import InputError
-from agecli.core.files import read_csv, write_csv, write_whole
 from agecli.core.records import Sample
 from agecli.scoring.calibration import Calibration, interval
 
@@ -23,39 +21,64 @@ METRIC_COLUMNS = (
     *("images", "mae", "cs5", "bias", "coverage", "width", "median", "p95", "nll", "crps"),
     *(f"cs{years}" for years in CS_YEARS if years != 5),
 )
-COLUMNS = ("pmf", "predicted", "std", "low", "high")  # the arrays of `Predictions`
-LEAST = 1e-12  # probability of a year: an age that a model rules out costs 28 nats, not infinitely many
+ARRAYS = ("pmf", "predicted", "std", "low", "high")  # the fields of `Predictions` with a row for each face
+MIN_PROBABILITY = 1e-12  # of a year, in the NLL: an age that a model rules out costs 28 nats, not infinitely many
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a model says of n faces whose ages are known."""
+    """The predicted age distributions of n faces whose ages are known, and what is read out from them."""
 
-    samples: tuple[Sample, ...]
-    pmf: NDArray[np.float32]  # (n, A): all the rest follows from it, the readout and the calibration
+    samples: tuple[Sample, ...]  # n of them
+    pmf: NDArray[np.float32]  # (n, A): probability of each year of the grid; the fields below follow from it
     grid: AgeGrid
-    predicted: Floats  # (n,), and so are these
-    std: Floats
-    low: Floats
-    high: Floats
-    calibrated: bool  # whether low and high are, or plain quantiles of the pmf
+    predicted: Floats  # (n,), years
+    std: Floats  # (n,), years
+    low: Floats  # (n,), years: lower end of the 90 % interval
+    high: Floats  # (n,), years: its upper end
+    calibrated: bool  # whether low and high are conformal; otherwise they are uncalibrated quantiles of the pmf
 
     def __len__(self) -> int:
         return len(self.samples)
 
+    @classmethod
+    def from_pmf(
+        cls,
+        pmf: NDArray[np.float32],
+        samples: Sequence[Sample],
+        readout: Readout,
+        grid: AgeGrid,
+        calibration: Calibration | None = None,
+    ) -> Predictions:
+        """Read out an age, its std and its 90 % interval from each pmf. The interval always contains the age.
+
+        pmf: (n, A), for n samples
+        calibration: of the conformal interval; without one, the interval is the uncalibrated central one
+        Example: `Predictions.from_pmf(pmf, manifest.samples, "mean", AgeGrid(0, 120))`
+        """
+        predicted = ages.read(pmf, readout, grid)
+        low, high = interval(pmf, grid, calibration)
+        low, high = np.minimum(low, predicted), np.maximum(high, predicted)
+        std = ages.std(pmf, grid)
+        return cls(tuple(samples), pmf, grid, predicted, std, low, high, calibrated=calibration is not None)
+
     @property
     def age(self) -> Floats:
+        """True ages, (n,), years."""
         return np.array([sample.age for sample in self.samples])
 
     @property
     def error(self) -> Floats:
+        """Predicted minus true age, (n,), years."""
         return np.asarray(self.predicted - self.age)
 
     @property
     def covered(self) -> NDArray[np.bool_]:
+        """Whether the true age lies in the interval, (n,)."""
         return np.asarray((self.low <= self.age) & (self.age <= self.high))
 
     def rows(self) -> list[dict[str, Any]]:
+        """The rows of predictions.csv: a dict with `PREDICTION_COLUMNS` for each face, rounded."""
         numbers = zip(self.predicted.tolist(), self.std.tolist(), self.low.tolist(), self.high.tolist(), strict=True)
         return [
             dict(zip(PREDICTION_COLUMNS, (s.path, s.subject, *(tidy(v) for v in (s.age, *row))), strict=True))
@@ -63,143 +86,105 @@ class Predictions:
         ]
 
 
-def predictions(
-    pmf: NDArray[np.float32],
-    samples: Sequence[Sample],
-    readout: Readout,
-    grid: AgeGrid,
-    calibration: Calibration | None = None,
-) -> Predictions:
-    """An age, its spread and an interval from each pmf.   pmf: (n, A), n samples"""
-    predicted = ages.read(pmf, readout, grid)
-    low, high = interval(pmf, grid, calibration)
-    low, high = np.minimum(low, predicted), np.maximum(high, predicted)  # whatever the readout, it lies inside
-    return Predictions(
-        tuple(samples), pmf, grid, predicted, ages.std(pmf, grid), low, high, calibrated=calibration is not None
-    )
-
-
 def pool(parts: Sequence[Predictions]) -> Predictions:
-    """The predictions of several folds as one."""
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
+    """Concatenate the predictions of several folds, in that order. All must have the same age grid."""
+    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS}
     samples = tuple(sample for part in parts for sample in part.samples)
-    return Predictions(samples, grid=parts[0].grid, calibrated=all(part.calibrated for part in parts), **columns)
+    return Predictions(samples, grid=parts[0].grid, calibrated=all(part.calibrated for part in parts), **arrays)
 
 
-def pick(said: Predictions, chosen: Sequence[int]) -> Predictions:
-    """The predictions of some of the faces, in that order."""
+def pick(predictions: Predictions, chosen: Sequence[int] | NDArray[np.int64]) -> Predictions:
+    """The predictions of the faces with these indices, in the order given."""
     order = np.asarray(chosen, dtype=int)
-    columns = {name: getattr(said, name)[order] for name in COLUMNS}
-    samples = tuple(said.samples[i] for i in chosen)
-    return Predictions(samples, grid=said.grid, calibrated=said.calibrated, **columns)
+    arrays = {name: getattr(predictions, name)[order] for name in ARRAYS}
+    samples = tuple(predictions.samples[i] for i in order.tolist())
+    return Predictions(samples, grid=predictions.grid, calibrated=predictions.calibrated, **arrays)
 
 
 @dataclass(frozen=True)
 class Metrics:
-    images: int
-    mae: float  # mean of |error|, in years
-    bias: float  # mean of error
-    coverage: float  # the share of faces whose age lies in the interval
-    width: float  # of the interval, on average
-    median: float  # of |error|
-    p95: float  # the 95th percentile of |error|
-    nll: float  # -log p(age), on average, in nats
-    crps: float  # continuous ranked probability score, in years; the MAE of a whole distribution
-    cs: tuple[float, ...]  # CS(0), CS(1), …: the share of faces with |error| <= so many years
+    """Error metrics over a set of faces. Shares are between 0 and 1."""
+
+    images: int  # number of faces
+    mae: float  # mean absolute error, in years
+    bias: float  # mean of predicted minus true age, in years
+    coverage: float  # share of faces whose true age lies in the interval
+    width: float  # mean width of the interval, in years
+    median: float  # median absolute error, in years
+    p95: float  # 95th percentile of the absolute error, in years
+    nll: float  # mean negative log likelihood of the true age, in nats
+    crps: float  # mean continuous ranked probability score, in years; the MAE generalised to distributions
+    cs: tuple[float, ...]  # cumulative scores CS(0), CS(1), …: share of faces with |error| <= so many years
 
     @property
     def cs5(self) -> float:
+        """CS(5): share of faces that are off by at most five years."""
         return self.cs[5]
 
     def row(self) -> dict[str, Any]:
+        """The metrics as columns of a CSV file, `METRIC_COLUMNS`, rounded."""
         values = {**vars(self), **{f"cs{years}": share for years, share in zip(CS_YEARS, self.cs, strict=True)}}
         return {name: tidy(values[name]) for name in METRIC_COLUMNS}
 
 
-def measure(said: Predictions) -> Metrics:
-    if len(said) == 0:
+def measure(predictions: Predictions) -> Metrics:
+    """Compute all metrics.
+
+    Raises InputError if there are no predictions.
+    Example: `measure(predictions).mae`
+    """
+    if len(predictions) == 0:
         raise InputError("there is no face to measure on", hint="could none of the test pictures be read?")
-    error = np.abs(said.error)
+    error = np.abs(predictions.error)
     return Metrics(
-        images=len(said),
+        images=len(predictions),
         mae=float(error.mean()),
-        bias=float(said.error.mean()),
-        coverage=float(said.covered.mean()),
-        width=float((said.high - said.low).mean()),
+        bias=float(predictions.error.mean()),
+        coverage=float(predictions.covered.mean()),
+        width=float((predictions.high - predictions.low).mean()),
         median=float(np.median(error)),
         p95=float(np.percentile(error, 95)),
-        nll=float(nll(said.pmf, said.age, said.grid).mean()),
-        crps=float(crps(said.pmf, said.age, said.grid).mean()),
-        cs=tuple(float(within(said, years).mean()) for years in CS_YEARS),
+        nll=float(nll(predictions.pmf, predictions.age, predictions.grid).mean()),
+        crps=float(crps(predictions.pmf, predictions.age, predictions.grid).mean()),
+        cs=tuple(float(within(predictions, years).mean()) for years in CS_YEARS),
     )
 
 
-def within(said: Predictions, years: float) -> NDArray[np.bool_]:
-    """Which faces CS(years) counts: an error of exactly that many years does, also after rounding of the last bit."""
-    return np.asarray(np.abs(said.error) <= years + 1e-9)
+def within(predictions: Predictions, years: float) -> NDArray[np.bool_]:
+    """Which faces CS(years) counts, (n,): |error| <= years, with a tolerance of 1e-9 for rounding in binary."""
+    return np.asarray(np.abs(predictions.error) <= years + 1e-9)
 
 
 def nll(pmf: NDArray[Any], age: Floats, grid: AgeGrid) -> Floats:
-    """-log of the density at the true age, each year's mass spread evenly over the year around it.   (n, A), (n,) -> (n,)"""
+    """Negative log density at the true age, each year's probability spread uniformly over the year around it.
+
+    pmf: (n, A); age: (n,), years.   Returns (n,), nats.
+    """
     year = np.clip(np.floor(age + 0.5), grid.low, grid.high).astype(int) - grid.low
     mass = np.take_along_axis(pmf, year[:, None], 1)[:, 0].astype(np.float64)
-    return np.asarray(-np.log(np.maximum(mass, LEAST)))
+    return np.asarray(-np.log(np.maximum(mass, MIN_PROBABILITY)))
 
 
 def crps(pmf: NDArray[Any], age: Floats, grid: AgeGrid) -> Floats:
-    """The integral of (F(x) - [x >= age])^2, which is E|X - age| - E|X - X'| / 2.   (n, A), (n,) -> (n,)
+    """Continuous ranked probability score: the integral of (F(x) - [x >= age])^2 = E|X - age| - E|X - X'| / 2.
 
-    F is that of the pmf with each year's mass spread evenly over the year around it, so E|X - age| is |c - age| for
-    other years and d^2 + 1/4 for the year that the age lies in, at a distance d from its middle.
+    F is the distribution function of the pmf with each year's probability spread uniformly over the year around it, so
+    |X - age| has the mean |c - age| in a year c that does not hold the age, and d^2 + 1/4 in the one that does, at a
+    distance d from its centre.
+
+    pmf: (n, A); age: (n,), years.   Returns (n,), years.
     """
     pmf = pmf.astype(np.float64) / pmf.sum(-1, keepdims=True, dtype=np.float64)
     distance = np.abs(grid.years - age[:, None])
     to_age = (pmf * np.where(distance < 0.5, distance**2 + 0.25, distance)).sum(-1)
-    upto = np.cumsum(pmf, axis=-1)
-    apart = 2 * (upto * (1 - upto)).sum(-1) + (pmf**2).sum(-1) / 3  # two draws from the same year are 1/3 apart
-    return np.asarray(to_age - apart / 2)
+    cdf = np.cumsum(pmf, axis=-1)
+    spread = 2 * (cdf * (1 - cdf)).sum(-1) + (pmf**2).sum(-1) / 3  # two draws from the same year are 1/3 apart
+    return np.asarray(to_age - spread / 2)
 
 
 def tidy(value: Any) -> Any:
-    """Numbers as they are written: four decimals are more than a year of error is worth, and 26 is not 26.0."""
+    """Round a float to four decimals, and to an int if nothing is lost (26.0 -> 26). Other values are unchanged."""
     if not isinstance(value, float):
         return value
     short = round(value, 4)
     return int(short) if short.is_integer() else short
-
-
-def write_predictions(folder: Path, said: Predictions, source: Mapping[str, str]) -> None:
-    """predictions.csv, and distributions.npz with what else is needed to read and measure them in another way.
-
-    `source` says what they came from, so that a later reader can tell whether they are still true.
-    """
-    write_csv(folder / "predictions.csv", said.rows(), PREDICTION_COLUMNS)
-    with write_whole(folder / "distributions.npz") as part, part.open("wb") as file:
-        arrays: dict[str, Any] = {
-            "pmf": said.pmf,
-            "grid": np.array([said.grid.low, said.grid.high]),
-            "calibrated": np.array(said.calibrated),
-            "sex": np.array([sample.sex for sample in said.samples], dtype=str),
-            "race": np.array([sample.race for sample in said.samples], dtype=str),
-            **{f"source_{name}": np.array(value) for name, value in source.items()},
-        }
-        np.savez_compressed(file, **arrays)
-
-
-def read_predictions(folder: Path, source: Mapping[str, str] | None = None) -> Predictions | None:
-    """What was written; None if it is not there, not whole, or came from something else."""
-    try:
-        rows = read_csv(folder / "predictions.csv")
-        with np.load(folder / "distributions.npz", allow_pickle=False) as stored:
-            arrays = dict(stored)
-        if any(str(arrays[f"source_{name}"]) != value for name, value in (source or {}).items()):
-            return None
-        samples = tuple(
-            Sample(row["path"], float(row["age"]), row["subject"], str(sex), str(race))
-            for row, sex, race in zip(rows, arrays["sex"], arrays["race"], strict=True)
-        )
-        columns = {name: np.array([float(row[name]) for row in rows]) for name in PREDICTION_COLUMNS[3:]}
-        grid = AgeGrid(*arrays["grid"].tolist())
-        return Predictions(samples, arrays["pmf"], grid, **columns, calibrated=bool(arrays["calibrated"]))
-    except (OSError, KeyError, ValueError):
-        return None

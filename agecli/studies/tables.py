@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agecli.core.files import read_csv
-from agecli.evaluation.evaluate import compare
+from agecli.evaluation.evaluate import compare_models
 from agecli.scoring.metrics import tidy
 from agecli.studies.cells import Study
 from agecli.studies.paper import BENCHMARKS, OURS, PHI_STD
@@ -43,7 +43,10 @@ def rows_of(study: Study, runs: Mapping[str, Path], setup: str) -> list[Row]:
     there = [cell for cell in study.cells if cell.name in runs]
     order = sorted(there, key=lambda cell: cell.name != study.reference)  # `compare` counts from the first
     measured = (
-        {row["model"]: row for row in compare({cell.name: read_results(open_run(runs[cell.name])) for cell in order})}
+        {
+            row["model"]: row
+            for row in compare_models({cell.name: read_results(open_run(runs[cell.name])) for cell in order})
+        }
         if order
         else {}
     )

@@ -34,14 +34,18 @@ STEPS: dict[str, Callable[[int], list[Any]]] = {
 class Augmentation:
     """A face picture and a seed -> (3, size, size). Plain data, so that it can travel to other processes."""
 
-    def __init__(self, name: str, spec: PictureSpec) -> None:
-        self.spec = spec
+    def __init__(self, name: str, spec: PictureSpec, mask: float = 0.0) -> None:
+        self.spec, self.mask, self.graded = spec, mask, name == "graded"
         self.wild = {"wild": 1.0, "mixed": 0.5}.get(name, 0.0)  # the share of pictures that are changed in that way
         self.change = v2.Compose(STEPS[name if name in STEPS else "paper"](spec.size))
 
     def __call__(self, image: Image.Image, seed: int) -> Pixels:
         image = resize(image, self.spec)
         draw = np.random.default_rng(seed)
+        if self.mask and draw.random() < self.mask:
+            image = Image.fromarray(hide_outside(np.asarray(image, dtype=np.uint8), draw))
+        if self.graded:
+            return wild(image, self.spec.size, draw, draw.random())
         if draw.random() < self.wild:
             return wild(image, self.spec.size, draw)
         with torch.random.fork_rng(devices=[]):
@@ -50,36 +54,57 @@ class Augmentation:
             return changed
 
 
-def augmentation(name: str, spec: PictureSpec) -> Augmentation | None:
-    """None for the plain centre crop."""
-    return None if name == "none" else Augmentation(name, spec)
+def augmentation(name: str, spec: PictureSpec, mask: float = 0.0) -> Augmentation | None:
+    """None for the plain centre crop. `mask` is the share of pictures whose outer part is hidden."""
+    return None if name == "none" else Augmentation(name, spec, mask)
 
 
-def wild(image: Image.Image, size: int, draw: np.random.Generator) -> Pixels:
-    """Photos as the world has them: other cameras and frames, faded scans, small and badly compressed files."""
-    face = _move(np.asarray(image, dtype=np.uint8), size, draw)
-    light = _relight(np.asarray(face / 255, dtype=np.float32), draw)
-    light = _blur(light, draw)
-    if draw.random() < 0.25:  # the grain of film and of dim rooms
+def hide_outside(face: NDArray[np.uint8], draw: np.random.Generator) -> NDArray[np.uint8]:
+    """Grey outside of a random tight frame, as `align` leaves it around chips that end at the forehead and the ears.
+
+    Without it, a grey border tells which data set a face is from, and with that something of its age. The margins are
+    those of UTKFace's chips in the frame of `specs.ARCFACE`, widened both ways.
+    """
+    side = len(face)
+    left, right = (int(side * draw.uniform(0.08, 0.26)) for _ in range(2))
+    top, bottom = int(side * draw.uniform(0.15, 0.34)), int(side * draw.uniform(0.0, 0.16))
+    hidden = np.full_like(face, 128)
+    hidden[top : side - bottom, left : side - right] = face[top : side - bottom, left : side - right]
+    return hidden
+
+
+def wild(image: Image.Image, size: int, draw: np.random.Generator, strength: float = 1.0) -> Pixels:
+    """Photos as the world has them: other cameras and frames, faded scans, small and badly compressed files.
+
+    `strength`, 0 to 1, scales how far a face is moved and how often each of the other changes is made.
+    """
+    face = _move(np.asarray(image, dtype=np.uint8), size, draw, strength)
+    light = np.asarray(face / 255, dtype=np.float32)
+    if draw.random() < strength:
+        light = _relight(light, draw)
+    if draw.random() < strength:
+        light = _blur(light, draw)
+    if draw.random() < 0.25 * strength:  # the grain of film and of dim rooms
         light += draw.normal(0, draw.uniform(0.01, 0.06), (size, size, int(draw.choice([1, 3]))))
     face = (light * 255).clip(0, 255).astype(np.uint8)
-    if draw.random() < 0.3:
+    if draw.random() < 0.3 * strength:
         quality = int(draw.integers(15, 80))
         _, file = cv2.imencode(".jpg", face, [cv2.IMWRITE_JPEG_QUALITY, quality])
         face = np.asarray(cv2.imdecode(file, cv2.IMREAD_COLOR), dtype=np.uint8)
-    if draw.random() < 0.2:  # a hand, a microphone, a torn corner
+    if draw.random() < 0.2 * strength:  # a hand, a microphone, a torn corner
         height, width = draw.integers(size // 8, size // 3, 2)
         top, left = draw.integers(0, size - height), draw.integers(0, size - width)
         face[top : top + height, left : left + width] = draw.integers(0, 256, 3)
     return np.ascontiguousarray(face.transpose(2, 0, 1))
 
 
-def _move(face: NDArray[np.uint8], size: int, draw: np.random.Generator) -> NDArray[np.uint8]:
+def _move(face: NDArray[np.uint8], size: int, draw: np.random.Generator, strength: float) -> NDArray[np.uint8]:
     """Flip, turn, zoom, stretch and shift in one warp, as detectors' errors and turned heads do."""
     middle = (face.shape[1] / 2, face.shape[0] / 2)
-    matrix = cv2.getRotationMatrix2D(middle, draw.normal(0, 6), float(np.exp(draw.normal(0, 0.07))))
-    matrix[0] *= np.exp(draw.normal(0, 0.03))
-    matrix[:, 2] = size / 2 - matrix[:, :2] @ middle + draw.normal(0, 0.025 * size, 2)
+    turn, zoom = draw.normal(0, 6 * strength), float(np.exp(draw.normal(0, 0.07 * strength)))
+    matrix = cv2.getRotationMatrix2D(middle, turn, zoom)
+    matrix[0] *= np.exp(draw.normal(0, 0.03 * strength))
+    matrix[:, 2] = size / 2 - matrix[:, :2] @ middle + draw.normal(0, 0.025 * size * strength, 2)
     if draw.random() < 0.5:
         matrix[0] = -matrix[0]
         matrix[0, 2] += size - 1

@@ -23,6 +23,7 @@ from agecli.core.records import Sample
 from agecli.model.checkpoint import fingerprint
 from agecli.model.devices import to_device
 from agecli.model.network import AgeModel
+from agecli.model.pooling import StagePooling
 from agecli.training.batches import Faces, every_face
 
 VERSION = 1  # raised when pictures are decoded or cut in another way
@@ -90,7 +91,8 @@ def compute_features(
 ) -> Features:
     """The backbone's features of every sample, from the store or the network."""
     store = FeatureStore(cache_folder() / "features.sqlite")
-    seen = (VERSION, name, fingerprint(model), model.picture, *(("mirrored",) if model.mirror else ()))
+    variant = (("mirrored",) if model.mirror else ()) + (("stages", model.f.in_features) if _is_pooled(model) else ())
+    seen = (VERSION, name, fingerprint(model), model.picture, *variant)
     what = hashlib.sha256(repr(seen).encode()).digest()
     keys = [hashlib.sha256(what + content).digest() for content in _contents(folder, samples)]
     known = store.get(keys)
@@ -112,6 +114,10 @@ def compute_features(
         progress(done, len(keys))
     blank = torch.full((model.f.in_features,), torch.nan)
     return Features(torch.stack([known.get(key, blank) for key in keys]), broken)
+
+
+def _is_pooled(model: AgeModel) -> bool:
+    return isinstance(model.backbone, StagePooling)
 
 
 def _filled(pixels: Tensor) -> Tensor:

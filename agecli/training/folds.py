@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from agecli.core.config import Config
@@ -23,15 +24,16 @@ from agecli.datasets.protocols import Fold
 from agecli.model.checkpoint import load_checkpoint, read_tensors, save_checkpoint, write_tensors
 from agecli.model.network import AgeModel, start_leaves
 from agecli.scoring.calibration import LEAST_FACES, Calibration, calibrate
-from agecli.scoring.groups import write_results
-from agecli.scoring.metrics import Predictions, measure, predictions
+from agecli.scoring.metrics import Predictions
 from agecli.training import distributed
 from agecli.training.batches import Stream, rarity
 from agecli.training.inference import distributions, source_of
 from agecli.training.inputs import FeatureInputs, Inputs
 from agecli.training.loop import Learner, Step, fit
 from agecli.training.optimisation import make_optimiser
+from agecli.training.results import write_results
 from agecli.training.run_folder import Run
+from agecli.training.stalling import StallCheck
 
 log = logging.getLogger("agecli")
 HISTORY_COLUMNS = ("iteration", "loss", "nll", "entropy", "T", "tau", "lr", "train_mae", "val_mae", "images_per_second")
@@ -85,7 +87,7 @@ def _fresh_model(job: Job, train: Sequence[int]) -> AgeModel:
     model = copy.deepcopy(job.start)
     if job.trained:
         return model.to(job.device)
-    if isinstance(job.inputs, FeatureInputs):
+    if job.config.forest.standardise or isinstance(job.inputs, FeatureInputs):
         job.inputs.standardise(model, train)
     train_ages = torch.tensor([job.manifest.samples[index].age for index in train])
     start_leaves(model.forest, train_ages, job.config.training.seed)
@@ -162,7 +164,11 @@ class FoldTraining:
         if not self.fold.val:
             return None
         with self.learner.as_tested():
-            mae = measure(self.predict(self.model, self.fold.val)).mae
+            mine = self.predict(self.model, self.fold.val[distributed.rank() :: distributed.ranks()])
+        if not distributed.total(len(mine)):
+            raise InputError("there is no face to validate on", hint="could none of these pictures be read?")
+        mean = float(np.abs(mine.error).mean()) if len(mine) else 0.0
+        [mae] = distributed.weighted_mean([mean], len(mine))  # each rank has its share of the faces
         if mae < self.best:
             self.best = mae
             self.save_model("best.safetensors", mae)
@@ -173,7 +179,7 @@ class FoldTraining:
         pmf, read, broken = distributions(model, self.job.inputs, indices, self.job.device)
         self.job.skip(broken)
         samples = [self.job.manifest.samples[i] for i in read]
-        return predictions(pmf, samples, model.forest.readout, model.forest.grid, calibration)
+        return Predictions.from_pmf(pmf, samples, model.forest.readout, model.forest.grid, calibration)
 
     def refresh_leaves(self) -> None:
         """One more leaf update, on routing in evaluation mode: the routing that predictions will use."""
@@ -200,6 +206,7 @@ class FoldTraining:
         job.listener.fold_started(self.fold, self.learner.iteration, config.iterations)
         if job.trained and self.learner.iteration == 0:  # a start that nothing beats is the best one
             self.note_validation(self.validate())
+        stalled = StallCheck(job.config)
         since = time.monotonic()
         images = 0
         for step in fit(self.learner, job.inputs.batches(self.model, self.train, stream)):
@@ -212,20 +219,22 @@ class FoldTraining:
                     {"iteration": step.iteration, **values, "val_mae": "", "images_per_second": f"{speed:.1f}"}
                 )
                 images, since = 0, time.monotonic()
+                if message := stalled(step.progress.entropy, step.progress.T):
+                    log.warning("fold %d, iteration %d: %s", self.fold.number, step.iteration, message)
             job.listener.stepped(step, speed)
             if step.iteration % config.eval_every == 0 and step.iteration < config.iterations:
                 paused = time.monotonic()
                 mae = self.validate()
                 since += time.monotonic() - paused
                 self.note_validation(mae)
-            together = distributed.ranks() == 1 or step.progress is not None  # ranks stop at the same iteration
-            if together and distributed.any_of(job.stop.is_set(), job.device):
+            together = distributed.ranks() == 1 or step.iteration % job.config.forest.update_every == 0
+            if together and distributed.any_rank(job.stop.is_set()):
                 self.save_state()
                 raise Interrupted(
                     f"stopped in fold {self.fold.number} after iteration {step.iteration} of {config.iterations}; all of it is saved",
                     hint=f"go on with: agecli train --resume --out {job.run.folder}",
                 )
-            if together and distributed.any_of(time.monotonic() - self.saved > self.save_pause, job.device):
+            if together and distributed.any_rank(time.monotonic() - self.saved > self.save_pause):
                 self.save_state()
 
     def calibrate(self, path: Path) -> None:

@@ -13,11 +13,13 @@ from agecli.model.backbones import load_weights
 from agecli.model.bundled import DEFAULT, named
 from agecli.model.checkpoint import Checkpoint, is_checkpoint, load_checkpoint
 from agecli.model.network import AgeModel, build_model
+from agecli.model.specs import SPECS
 
 log = logging.getLogger("agecli")
 EYES = (
     "backbone.name",
     "backbone.mirror",
+    "backbone.stages",
     "data.size",
     "data.crop_share",
 )  # what the features of a backbone depend on, but its weights
@@ -42,7 +44,8 @@ def take_over(config: Config, asked: Mapping[str, Any]) -> Config:
         raise InputError(f"{config.init} has weights already", hint="leave out --weights, or --init")
     first = begun_with(config)
     if not first:
-        return config
+        spec = SPECS.get(config.backbone.name)
+        return replace(config, {**spec.settings(), **asked}) if spec else config
     known = first.config
     if not config.init:
         return replace(config, {**_settings(known, EYES), **asked})

@@ -11,14 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from agecli.core.config import Config
+from agecli.core.seeding import generator
 from agecli.datasets.manifest import Manifest
 from agecli.model.devices import to_device
 from agecli.model.network import AgeModel
 from agecli.training.augmentation import augmentation
 from agecli.training.batches import Batch, Faces, Stream, every_face, feature_batches, training_batches
 from agecli.training.features import Features, compute_features
+from agecli.training.optimisation import Part, backbone_parts
 
 EVALUATION_BATCH = 32
+STANDARDISE_FACES = 256  # enough for the std of a feature within 5 %
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,11 @@ class Inputs(Protocol):
     def network(self, model: AgeModel) -> nn.Module:
         """The part of the model that runs while it learns: inputs -> (B, M)."""
 
-    def trained(self, model: AgeModel) -> list[tuple[nn.Module, float]]:
-        """The parts that the optimiser changes, each with its multiple of the learning rate."""
+    def trained(self, model: AgeModel) -> list[Part]:
+        """The weights that the optimiser changes, each part with its multiple of the learning rate."""
+
+    def standardise(self, model: AgeModel, train: Sequence[int]) -> None:
+        """Give f's inputs mean 0 and std 1 over faces of the training part."""
 
     def batches(self, model: AgeModel, train: Sequence[int], stream: Stream) -> Iterable[Batch]:
         """The training batches of a stream."""
@@ -51,6 +57,20 @@ def pick_workers(workers: int | None, device: torch.device) -> int:
     return min(8, os.cpu_count() or 1) if device.type == "cuda" else 0
 
 
+def standardise(model: AgeModel, features: Tensor) -> None:
+    """Set the model's scale so that these features (n, D) have mean 0 and std 1 each.
+
+    The split nodes' logits then start with a std of units_std * sqrt(D), about 0.1 to 0.3, whatever the backbone. Raw
+    features differ in size by orders of magnitude: small ones would hardly be learned from (8.1 against 8.5 years on
+    UTKFace), and features of std 0.04 leave every split at one half for good.
+
+    A feature that hardly ever moves in training is not scaled up, or one odd face would saturate it.
+    """
+    std = features.std(dim=0, correction=0)
+    model.scale.mean.copy_(features.mean(dim=0))
+    model.scale.std.copy_(std.clamp_min(0.1 * std.mean().clamp_min(1e-6)))
+
+
 class PixelInputs:
     """Pictures, read again at each turn, so that augmentation can change them."""
 
@@ -62,12 +82,35 @@ class PixelInputs:
     def network(self, model: AgeModel) -> nn.Module:
         return model.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
-    def trained(self, model: AgeModel) -> list[tuple[nn.Module, float]]:
-        return [(model.backbone, self.config.training.backbone_lr), (model.f, 1.0)]
+    def trained(self, model: AgeModel) -> list[Part]:
+        parts = backbone_parts(model.backbone, self.config.training)
+        frozen = min(self.config.backbone.frozen_layers, len(parts))
+        for part in parts[:frozen]:
+            for weights in part.weights:
+                weights.requires_grad_(False)  # no gradient is computed for them, nor for anything below
+        return [*parts[frozen:], Part(list(model.f.parameters()))]
+
+    def standardise(self, model: AgeModel, train: Sequence[int]) -> None:
+        """Standardise f's inputs by the features of some training faces, as the network sees them while it learns.
+
+        Batch norms use the statistics of the batch, as in training; their running statistics are left as they were.
+        """
+        chosen = generator(self.config.training.seed, "standardise").permutation(list(train))[:STANDARDISE_FACES]
+        faces = Faces(self.manifest.folder, [self.manifest.samples[index] for index in chosen], model.picture)
+        before = {name: value.clone() for name, value in model.backbone.named_buffers()}
+        extractor = model.extractor.train()
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            values = [
+                extractor(batch.inputs).float() for batch in every_face(faces, EVALUATION_BATCH, 0) if batch.indices
+            ]
+            for name, value in model.backbone.named_buffers():
+                value.copy_(before[name])
+        if values:
+            standardise(model, torch.cat(values))
 
     def batches(self, model: AgeModel, train: Sequence[int], stream: Stream) -> Iterable[Batch]:
         samples = [self.manifest.samples[index] for index in train]
-        augment = augmentation(self.config.data.augment, model.picture)
+        augment = augmentation(self.config.data.augment, model.picture, self.config.data.mask)
         faces = Faces(self.manifest.folder, samples, model.picture, augment, stream.seed)
         return training_batches(faces, stream, self.workers, self.pin)
 
@@ -95,22 +138,14 @@ class FeatureInputs:
     def network(self, model: AgeModel) -> nn.Module:
         return model.head
 
-    def trained(self, model: AgeModel) -> list[tuple[nn.Module, float]]:
-        return [(model.f, 1.0)]
+    def trained(self, model: AgeModel) -> list[Part]:
+        return [Part(list(model.f.parameters()))]
 
     def batches(self, model: AgeModel, train: Sequence[int], stream: Stream) -> Iterable[Batch]:
         return feature_batches(self.features.values[list(train)], self.ages[list(train)], stream)
 
     def standardise(self, model: AgeModel, train: Sequence[int]) -> None:
-        """Give all features of the training part mean 0 and std 1. Raw ones differ in size by orders of magnitude, and
-        the small ones would hardly be learned from (8.1 against 8.5 years on UTKFace).
-
-        A feature that hardly ever moves in training is not blown up, or one odd face would drown in it.
-        """
-        values = self.features.values[list(train)]
-        std = values.std(dim=0, correction=0)
-        model.scale.mean.copy_(values.mean(dim=0))
-        model.scale.std.copy_(std.clamp_min(0.1 * std.mean().clamp_min(1e-6)))
+        standardise(model, self.features.values[list(train)])
 
     def units(self, model: AgeModel, indices: Sequence[int]) -> Units:
         read = tuple(index for index in indices if self.readable[index])

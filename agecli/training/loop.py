@@ -61,7 +61,7 @@ class Learner:
     ) -> None:
         self.network, self.forest, self.optimiser, self.config, self.device = network, forest, optimiser, config, device
         self.average = Average(network, config.training.average) if config.training.average else None
-        self.trainee = distributed.share_gradients(network, device)
+        self.trainee = distributed.average_gradients(network, device)
         self.iteration = 0
         self.routing: list[
             tuple[Tensor, Tensor]
@@ -95,10 +95,37 @@ class Learner:
         return derive(self.config.training.seed, "tree", self.iteration) % forest.trees
 
     def learn_splits(self, batch: Batch) -> None:
-        """One step of back-propagation, with the leaves fixed.  [eqn:gradient_forest]"""
+        """One step of back-propagation, with the leaves fixed.  [eqn:gradient_forest]
+
+        The gradient is that of the mean over the faces of all ranks. A rank that could read none of its pictures adds
+        a gradient of 0 and takes the same step. If no rank could read one, there is no step.
+        """
+        faces, all_faces = len(batch.ages), distributed.total(len(batch.ages))
+        if not all_faces:
+            return
         training = self.config.training
         draw_from(derive(training.seed, "step", self.iteration, distributed.rank()), self.device)  # dropout, if resumed
-        set_learning_rate(self.optimiser, learning_rate(self.iteration, training))
+        set_learning_rate(self.optimiser, learning_rate(self.iteration, training), self.iteration)
+        routing, y, E = self._forward(batch) if faces else self._forward_empty(batch)
+        self.optimiser.zero_grad(set_to_none=True)
+        share = faces * distributed.ranks() / all_faces  # DDP takes the plain mean over the ranks
+        self.scaler.scale(E * share).backward()
+        if training.clip_norm:
+            self.scaler.unscale_(self.optimiser)
+            nn.utils.clip_grad_norm_([p for g in self.optimiser.param_groups for p in g["params"]], training.clip_norm)
+        self.scaler.step(self.optimiser)
+        self.scaler.update()
+        distributed.copy_buffers(self.network)
+        if self.average:
+            self.average.update(self.iteration)
+        self.routing.append((routing.detach(), y))
+        self.losses[self.iteration + 1] = E.detach()
+        if self.device.type == "cpu":
+            self.check_finite()
+
+    def _forward(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """The routing of a batch (B, …), its ages (B,), and E, the mean over its faces."""
+        self.network.train()
         inputs = to_device(batch.inputs, self.device)
         y = batch.ages.to(self.device, non_blocking=True)
         if self.config.data.blend:
@@ -107,45 +134,43 @@ class Learner:
             units = self.trainee(inputs)
         routing = self.forest.route(units)  # outside of autocast: the forest is float32
         E, _, _ = self.forest.energy(routing, y, self.T, self.tree)
-        self.optimiser.zero_grad(set_to_none=True)
-        self.scaler.scale(E).backward()
-        if training.clip_norm:
-            self.scaler.unscale_(self.optimiser)
-            nn.utils.clip_grad_norm_([p for g in self.optimiser.param_groups for p in g["params"]], training.clip_norm)
-        self.scaler.step(self.optimiser)
-        self.scaler.update()
-        if self.average:
-            self.average.update(self.iteration)
-        self.routing.append((routing.detach(), y))
-        self.losses[self.iteration + 1] = E.detach()
-        if self.device.type == "cpu":
-            self.check_finite()
+        return routing, y, E
+
+    def _forward_empty(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """The same of a batch without faces: routing (0, …), ages (0,) and E = 0, whose gradient is 0 for all weights.
+
+        DDP needs a forward pass on each rank: a blank input, in evaluation mode, which leaves batch-norm statistics.
+        """
+        self.network.eval()
+        blank = batch.inputs.new_zeros(1, *batch.inputs.shape[1:])
+        with torch.autocast(self.device.type, self.precision, enabled=self.half):
+            units = self.trainee(to_device(blank, self.device))
+        return self.forest.route(units[:0]), batch.ages.to(self.device), units.float().sum() * 0
 
     def as_tested(self) -> AbstractContextManager[None]:
         """The network as it is tested and saved: its average, if there is one."""
         return self.average.shown() if self.average else nullcontext()
 
-    def sit_out(self, batch: Batch) -> None:
-        """No picture of this rank's share could be read: it adds nothing, but the other ranks wait for its gradients."""
-        if distributed.ranks() > 1:
-            blank = batch.inputs.new_zeros(1, *batch.inputs.shape[1:])
-            self.optimiser.zero_grad(set_to_none=True)
-            (self.trainee(to_device(blank, self.device)).sum() * 0).backward()
-            self.optimiser.step()
+    def learn_leaves(self) -> Progress | None:
+        """Rounds of variational bounding on the routing of exactly the last mini-batches, with Theta fixed.
 
-    def learn_leaves(self) -> Progress:
-        """Rounds of variational bounding on the routing of exactly the last mini-batches, with Theta fixed."""
+        All ranks do this at the same iteration, and their sums are added up by all-reduce, also those of a rank
+        without faces, which are 0. Returns what the mini-batches of all ranks showed before the update; None, and the
+        leaves stay, if no rank had a face.
+        """
         self.check_finite()
-        routing, y = (torch.cat(parts) for parts in zip(*self.routing, strict=True))
+        waiting, self.routing, self.losses = self.routing, [], {}
+        if not distributed.total(sum(len(y) for _, y in waiting)):
+            return None
+        routing, y = (torch.cat(parts) for parts in zip(*waiting, strict=True))
         with torch.no_grad():
             E, R, H = self.forest.energy(routing, y, self.T)
             pmf = self.forest.pmf(routing).cpu().numpy()
-        predicted = ages.read(pmf, self.forest.readout, self.forest.grid)
-        error = abs(predicted - y.cpu().numpy()).mean()
-        self.forest.update(routing, y, self.tau, self.config.forest.update_rounds, distributed.add_up)
-        self.routing, self.losses = [], {}
+        error = abs(ages.read(pmf, self.forest.readout, self.forest.grid) - y.cpu().numpy()).sum() / max(1, len(y))
+        loss, nll, entropy, mae = distributed.weighted_mean([E.item(), R.item(), H.item(), float(error)], len(y))
+        self.forest.update(routing, y, self.tau, self.config.forest.update_rounds, distributed.all_reduce)
         lr = learning_rate(self.iteration, self.config.training)
-        return Progress(E.item(), R.item(), H.item(), self.T, self.tau, lr, float(error))
+        return Progress(loss, nll, entropy, self.T, self.tau, lr, mae)
 
     def check_finite(self) -> None:
         """Stop at a loss that is no number. On a GPU asked once in a while, so that it never waits for the answer."""
@@ -205,20 +230,16 @@ class Learner:
         if values["scaler"] and self.scaler.is_enabled():
             self.scaler.load_state_dict(values["scaler"])
         if "routing.log_p" in tensors:
-            self.routing = [(tensors["routing.log_p"].to(self.device), tensors["routing.y"].to(self.device))]
+            saved = tensors["routing.log_p"].to(self.device), tensors["routing.y"].to(self.device)
+            self.routing = [saved if distributed.rank() == 0 else (saved[0][:0], saved[1][:0])]  # each face once
 
 
 def fit(learner: Learner, batches: Iterable[Batch]) -> Iterator[Step]:
     """Learn from each batch; a step each, with the progress where the leaves were updated."""
     every = learner.config.forest.update_every
     for batch in batches:
-        learner.network.train()
-        if len(batch.ages):
-            learner.learn_splits(batch)
-        else:
-            learner.sit_out(batch)
-        progress = None
-        if (learner.iteration + 1) % every == 0 and learner.routing:
-            progress = learner.learn_leaves()
+        learner.learn_splits(batch)
+        update = (learner.iteration + 1) % every == 0
+        progress = learner.learn_leaves() if update else None
         learner.iteration += 1
         yield Step(learner.iteration, len(batch.ages), batch.broken, progress)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
 from agecli.core.config import TrainingConfig
+from agecli.model.pooling import StagePooling
 
 
 def learning_rate(iteration: int, config: TrainingConfig) -> float:
@@ -21,25 +24,57 @@ def learning_rate(iteration: int, config: TrainingConfig) -> float:
     return config.lr * warm * 0.5 * (1 + math.cos(math.pi * iteration / config.iterations))
 
 
-def make_optimiser(parts: Sequence[tuple[nn.Module, float]], config: TrainingConfig) -> Optimizer:
+@dataclass(frozen=True)
+class Part:
+    """Weights that are learned with the same multiple of the learning rate, from iteration `start` on."""
+
+    weights: list[nn.Parameter]
+    multiple: float = 1.0
+    start: int = 0
+
+
+def backbone_parts(network: nn.Module, config: TrainingConfig) -> list[Part]:
+    """A part for each layer of a backbone, from the first to the last one, which learns fastest and first."""
+    groups = layers(network)
+    return [
+        Part(weights, config.backbone_lr * config.layer_decay**below, config.unfreeze_every * (below + 1))
+        for below, weights in zip(range(len(groups) - 1, -1, -1), groups, strict=True)
+    ]
+
+
+def layers(network: nn.Module) -> list[list[nn.Parameter]]:
+    """The weights of a network by layer, first to last: the stages that timm knows, else its direct children."""
+    inner: Any = network.network if isinstance(network, StagePooling) else network
+    if hasattr(inner, "group_matcher"):
+        from timm.models import group_parameters
+
+        names = group_parameters(inner, inner.group_matcher(coarse=True))
+        known = dict(inner.named_parameters())
+        groups = [[known[name] for name in names[layer]] for layer in sorted(names)]
+    else:
+        groups = [list(child.parameters()) for child in inner.children()]
+    return [group for group in groups if group] or [list(inner.parameters())]
+
+
+def make_optimiser(parts: Sequence[Part], config: TrainingConfig) -> Optimizer:
     """One optimiser for several parts, each with its own multiple of the learning rate.
 
     Weight decay pulls on matrices and kernels only: biases and norms have no size that it should shrink.
     """
     groups = []
-    for module, multiple in parts:
-        weights = [p for p in module.parameters() if p.requires_grad]
+    for part in parts:
+        weights = [p for p in part.weights if p.requires_grad]
         for decayed in (True, False):
             chosen = [p for p in weights if (p.ndim > 1) == decayed]
             if chosen:
-                groups.append(
-                    {"params": chosen, "multiple": multiple, "weight_decay": config.weight_decay if decayed else 0.0}
-                )
+                decay = config.weight_decay if decayed else 0.0
+                groups.append({"params": chosen, "multiple": part.multiple, "start": part.start, "weight_decay": decay})
     if config.optimiser == "sgd":
         return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum)
     return torch.optim.AdamW(groups, lr=config.lr, fused=True)
 
 
-def set_learning_rate(optimiser: Optimizer, lr: float) -> None:
+def set_learning_rate(optimiser: Optimizer, lr: float, iteration: int = 0) -> None:
+    """The rate of every part; 0 for those whose turn has not come."""
     for group in optimiser.param_groups:
-        group["lr"] = lr * group["multiple"]
+        group["lr"] = lr * group["multiple"] if iteration >= group["start"] else 0.0

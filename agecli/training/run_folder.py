@@ -25,8 +25,8 @@ from agecli.datasets.manifest import Manifest, read_manifest
 from agecli.datasets.protocols import Fold
 from agecli.datasets.splitting import write_splits
 from agecli.model.bundled import named
-from agecli.scoring.groups import write_pooled
-from agecli.scoring.metrics import METRIC_COLUMNS, Predictions, measure, pool, read_predictions, tidy
+from agecli.scoring.metrics import METRIC_COLUMNS, Predictions, measure, pool, tidy
+from agecli.training.results import read_predictions, write_pooled
 
 log = logging.getLogger("agecli")
 

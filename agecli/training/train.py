@@ -87,14 +87,14 @@ def train(
             job = _job(run, manifest, start, trained, target, workers, listener or Listener(), stop)
             if distributed.rank() == 0 and not is_run(run.folder):  # all that can be wrong was tried before
                 start_run(run, manifest, parts, str(target), fingerprint(start))
-            distributed.wait()
+            distributed.barrier()
             job.listener.run_started(run, manifest, [parts[number - 1] for number in chosen])
             _warn_if_warm(run.config)
             with one_thread(run.config.backbone.freeze and target.type == "cpu"):
                 for number in chosen:
                     if not run.finished(number):
                         train_fold(job, parts[number - 1])
-                    distributed.wait()
+                    distributed.barrier()
         shares = {fold.number: leakage(manifest.samples, fold) for fold in parts}
         rows = write_report(run, shares) if distributed.rank() == 0 else []
         return Report(run.folder, rows, job.broken)
@@ -158,7 +158,7 @@ def _open(
     config = replace(configs.preset(preset or "modern"), {**implied(changes), **changes})
     folder = Path(out) if out else Path("runs") / f"{config.model}-{config.data.setup}"
     there = is_run(folder)
-    distributed.wait()  # all ranks have looked before the first one writes
+    distributed.barrier()  # all ranks have looked before the first one writes
     if there and not resume:
         raise InputError(
             f"{folder} holds a run already", hint="go on with it by --resume, or name another folder with --out"
@@ -166,7 +166,7 @@ def _open(
     if there:
         run = open_run(folder)
         asked = dict(configs.settings(replace(configs.preset(preset) if preset else run.config, changes)))
-        said = {*changes, *(configs.told_apart() if preset else ())}
+        said = {*changes, *(configs.preset_differences() if preset else ())}
         different = [name for name, old in configs.settings(run.config) if name in said and asked[name] != old]
         if different:
             raise InputError(

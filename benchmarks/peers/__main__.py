@@ -29,7 +29,7 @@ from agecli.core.errors import AgecliError
 from agecli.core.records import Sample
 from agecli.datasets.manifest import read_manifest, read_names
 from agecli.reports.tables import destination, with_ranges, write_rows
-from agecli.scoring.bootstrap import limits, people, resampled
+from agecli.scoring.bootstrap import percentile_interval, resampled_means, subject_ids
 from benchmarks.peers.competitors import NAMES, Competitor, Said, ask, prepare
 
 TURNS = 3
@@ -113,7 +113,7 @@ def measure(samples: Sequence[Sample], said: Said, cold: float) -> Row:
     true = np.array([sample.age for sample in samples])
     middle = float(np.median(true))
     error = np.abs(np.array([middle if age is None else age for age in said.ages]) - true)
-    low, high = limits(resampled(error[:, None], np.ones((len(error), 1)), people(samples)))
+    low, high = percentile_interval(resampled_means(error[:, None], np.ones((len(error), 1)), subject_ids(samples)))
     rest = said.seconds - cold
     return {
         "photos": len(samples),

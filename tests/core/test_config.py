@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from agecli.core.config import PAPER, PRESETS, Config, check, from_toml, preset, replace, settings, to_toml
+from agecli.core.config import (
+    PAPER,
+    PRESETS,
+    Config,
+    check,
+    describe,
+    from_toml,
+    preset,
+    replace,
+    settings,
+    to_toml,
+)
 from agecli.core.errors import InputError
 from agecli.forest.forests import GaussianForest
 from agecli.model.network import build_model
@@ -65,13 +76,16 @@ def test_a_wrong_setting_is_an_error_that_helps(name: str, value: object, says: 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"forest.depth": 1}, "no split node"),
+        ({"forest.depth": 1}, "`forest.depth` is 1 it must be at least 2 and at most 16"),
         ({"forest.depth": 60}, "at most 16"),
         ({"forest.units": 30}, "30 units can't feed the 31 split nodes"),
         ({"forest.units": 30}, "--units 31"),
         ({"forest.trees": 0}, "forest.trees"),
         ({"forest.alpha": -1}, "forest.alpha"),
         ({"forest.cooling": 1.5}, "forest.cooling"),
+        ({"forest.cooling": 0}, "above 0 and at most 1"),
+        ({"training.average": 1}, "at least 0 and below 1"),
+        ({"model": "dndf"}, "one class for each age"),
         ({"training.lr": 0}, "training.lr"),
         ({"training.batch_size": 0}, "training.batch_size"),
         ({"ages.high": 0}, "age grid"),
@@ -102,3 +116,17 @@ def test_a_model_is_read_as_its_settings_say() -> None:
         changes = {"backbone.name": "timm:test_efficientnet", "model": model, "ages.readout": readout}
         assert build_model(replace(Config(), changes)).forest.readout == readout
     assert GaussianForest.readout == "mean"  # the family's own stays
+
+
+def test_every_setting_says_what_it_means_and_presets_keep_their_bounds() -> None:
+    for name, value in settings(Config()):
+        description = describe(name)
+        assert description.about
+        assert isinstance(value, description.kind)
+        assert not description.choices or value in description.choices
+
+
+def test_settings_with_comments_are_read_back() -> None:
+    text = to_toml(PAPER, comments=True)
+    assert "trees = 5  # trees, K\n" in text
+    assert from_toml(text, Config()) == PAPER

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import sys
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from agecli.core.errors import InputError
+from agecli.core.errors import InputError, MissingError
 from agecli.datasets.sources import recognise
 from agecli.datasets.sources.labels import Label, parse_date, years_between
 from tests.datasets import trees
@@ -154,6 +155,16 @@ def test_chalearn_ages_are_what_people_guessed(tmp_path: Path, text: str) -> Non
     source = recognise(tmp_path, ["train/image_1.jpg"])
     assert source.name == "chalearn"
     assert source.labels == {"train/image_1.jpg": Label("29.5", split="train")}
+
+
+def test_a_mat_file_needs_a_package_that_the_base_install_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "celebrity2000_meta.mat").write_bytes(b"MATLAB 7.3 MAT-file" + b"\0" * 200)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(MissingError, match="h5py") as caught:
+        recognise(tmp_path, ["14_Aaron_Johnson_0001.jpg"])
+    assert caught.value.hint == "pip install 'agecli[train]'"
 
 
 def test_a_damaged_mat_file_is_said(tmp_path: Path) -> None:

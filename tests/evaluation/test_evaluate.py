@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -13,13 +12,12 @@ import numpy as np
 import pytest
 
 import agecli
-from agecli.core.ages import AgeGrid
 from agecli.core.errors import InputError
 from agecli.core.files import read_csv
-from agecli.core.records import Sample
 from agecli.evaluation import evaluate as evaluation
+from agecli.evaluation.inference import infer
+from agecli.evaluation.selection import Measurement
 from agecli.model.checkpoint import load_checkpoint
-from agecli.scoring.metrics import Predictions
 from tests.conftest import Cli, invoke
 from tests.training.test_train import TINY
 
@@ -44,7 +42,7 @@ def test_another_readout_does_not_run_the_network_again(
     def network(*_: Any) -> Any:
         raise AssertionError("the network ran")
 
-    monkeypatch.setattr(evaluation, "_ask", network)
+    monkeypatch.setattr(evaluation, "infer", network)
     mean = agecli.evaluate(runs / "a")
     median = agecli.evaluate(runs / "a", readout="median")
     mode = agecli.evaluate(runs / "a", readout="mode", out=tmp_path / "mode")
@@ -64,14 +62,13 @@ def test_what_was_said_before_counts_only_for_the_same_weights_and_pictures(
     shutil.copytree(toy, tmp_path / "toy")
     evaluation.evaluate(tmp_path / "a", data=tmp_path / "toy")
     asked: list[str] = []
-    real = evaluation._ask
 
-    def ask(job: evaluation.Job, *rest: Any) -> Any:
-        asked.append(job.name)
-        return real(job, *rest)
+    def noted(measurement: Measurement, *rest: Any) -> Any:
+        asked.append(measurement.name)
+        return infer(measurement, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation, "_ask", ask)
+        patch.setattr(evaluation, "infer", noted)
         evaluation.evaluate(tmp_path / "a", data=tmp_path / "toy")
         assert asked == []
         picture = next((tmp_path / "toy/images").iterdir())
@@ -111,25 +108,6 @@ def test_runs_are_compared_face_by_face(cli: Cli, runs: Path, tmp_path: Path) ->
     screen = invoke("evaluate", runs / "a", runs / "b", "--format", "table")
     assert "paired" in screen.stdout
     assert "(few)" in screen.stdout
-
-
-def test_a_comparison_goes_by_the_faces_that_all_models_were_tested_on() -> None:
-    def said(paths: str, error: float) -> Predictions:
-        samples = tuple(Sample(path, 30.0, path) for path in paths)
-        ages = np.full(len(paths), 30.0 + error)
-        pmf = np.full((len(paths), 121), 1 / 121, np.float32)
-        return Predictions(samples, pmf, AgeGrid(), ages, ages, ages - 9, ages + 9, calibrated=False)
-
-    rows = evaluation.compare({"one": said("abcdee", 2), "two": said("edcb", -5)})
-    assert [row["images"] for row in rows] == [4, 4]  # e was tested twice by one of them, and once by the other
-    assert rows[1]["difference"] == 3
-    other = evaluation.compare({"one": said("abcdee", 2), "two": said("edcb", -5)})
-    assert other == rows
-    older = dataclasses.replace(said("ab", 1), samples=tuple(Sample(path, 50.0, path) for path in "ab"))
-    with pytest.raises(InputError, match="no face in common"):  # other faces under the same names
-        evaluation.compare({"one": said("ab", 1), "two": older})
-    with pytest.raises(InputError, match="no face in common"):
-        evaluation.compare({"one": said("ab", 1), "two": said("cd", 1)})
 
 
 def test_numbers_to_publish_come_with_their_confidence(cli: Cli, runs: Path) -> None:
@@ -196,3 +174,35 @@ def test_the_page_is_written(cli: Cli, runs: Path, tmp_path: Path) -> None:
     page = (tmp_path / "report.html").read_text()
     assert page.count("<img") >= 26  # the figures and the twenty worst faces
     assert "https://" not in page.replace("http://www.w3.org", "")
+
+
+def test_excluded_faces_are_left_out_of_a_run_s_own_test_parts(cli: Cli, runs: Path, toy: Path, tmp_path: Path) -> None:
+    before = {path: path.read_bytes() for path in (runs / "a").rglob("*.csv")}
+    tested = [row["path"] for row in read_csv(runs / "a/splits.csv") if row["part"] == "test" and row["fold"] in "12"]
+    (tmp_path / "bad labels.txt").write_text(f"{tested[0]}\n{tested[-1]}\n")
+    done = cli("evaluate", runs / "a", "--exclude", "bad labels.txt", "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    table = {row["model"]: row for row in csv.DictReader(done.stdout.splitlines())}
+    assert int(table["pooled"]["images"]) == len(tested) - 2
+    assert {path: path.read_bytes() for path in before} == before  # the run's own results are not overwritten
+    written = read_csv(runs / "a/evaluation-without-bad labels/predictions.csv")
+    assert {row["path"] for row in written} == set(tested) - {tested[0], tested[-1]}
+    checkpoint = cli(
+        *("evaluate", runs / "a/fold-1/best.safetensors", "--data", toy),
+        *("--exclude", "bad labels.txt", "--out", "checkpoint", "--format", "csv"),
+    )
+    assert next(csv.DictReader(checkpoint.stdout.splitlines()))["images"] == "118"
+
+
+def test_an_unreadable_picture_in_a_later_fold_keeps_all_results_in_one_folder(toy: Path, tmp_path: Path) -> None:
+    shutil.copytree(toy, tmp_path / "toy")
+    agecli.train(tmp_path / "toy", out=tmp_path / "run", **{**TINY, "setup": "subject"}, folds="1-2")
+    own = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*.csv")}
+    tested = [
+        row["path"] for row in read_csv(tmp_path / "run/splits.csv") if (row["fold"], row["part"]) == ("2", "test")
+    ]
+    (tmp_path / "toy" / tested[0]).write_text("no picture")
+    results = agecli.evaluate(tmp_path / "run")
+    assert [result.folder for result in results] == [tmp_path / f"run/evaluation/fold-{n}" for n in (1, 2)]
+    assert {row["fold"] for row in read_csv(tmp_path / "run/evaluation/predictions.csv")} == {"fold-1", "fold-2"}
+    assert {path: path.read_bytes() for path in own} == own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -191,3 +192,22 @@ def test_kmeans_gives_each_age_to_its_nearest_centre(ages: list[int], leaves: in
     nearest = (y[:, None] - start.mean[0].double()).abs().argmin(1)
     for cluster in nearest.unique().tolist():
         assert abs(y[nearest == cluster].mean() - start.mean[0, cluster]) < 0.51  # ties may fall to either side
+
+
+def test_noise_bounds_the_loss_of_a_single_face() -> None:
+    leaves = Gaussians(torch.full((2, 4), 30.0), torch.full((2, 4), 4.0))
+    log_p = torch.full((1, 2, 4), 0.25).log()
+    far = torch.tensor([110.0])
+    assert gaussian.risk(log_p, far, leaves).min() > 500
+    assert gaussian.bounded_risk(log_p, far, leaves, 0.02, 121).max() <= math.log(121 / 0.02) + 1e-4
+    near = torch.tensor([30.0])
+    change = gaussian.bounded_risk(log_p, near, leaves, 0.02, 121) - gaussian.risk(log_p, near, leaves)
+    assert change.abs().max() < 0.03
+
+
+def test_labels_that_are_noise_move_no_leaf() -> None:
+    leaves = Gaussians(torch.full((1, 4), 30.0), torch.full((1, 4), 4.0))
+    log_p = torch.full((2, 1, 4), 0.25).log()
+    share = gaussian.clean_share(log_p, torch.tensor([30.0, 110.0]), leaves, 0.02, 121)
+    assert share[0].item() > 0.98
+    assert share[1].item() < 1e-6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 
 import numpy as np
@@ -9,10 +10,10 @@ import pytest
 from PIL import Image
 from skimage import data
 
-from agecli.core.errors import InputError
+from agecli.core.errors import InputError, MissingError
 from agecli.images.alignment import Alignment, Photo, align
 from agecli.images.crops import main_face
-from agecli.images.detection import DETECTORS, best_installed, find_faces
+from agecli.images.detection import DETECTORS, _cnn_model, _hog_model, find_faces
 
 LEFT, RIGHT = (203.5, 101.0), (247.2, 103.2)  # her pupils, read off by eye
 
@@ -34,8 +35,28 @@ def test_every_detector_finds_her_eyes(photo: Photo, detector: str) -> None:
     assert face.score > 0
 
 
-def test_auto_takes_the_best_that_is_installed() -> None:
-    assert best_installed() == "yunet-dlib"
+def test_auto_is_yunet_with_landmarks_and_needs_no_dlib(photo: Photo, monkeypatch: pytest.MonkeyPatch) -> None:
+    _without(monkeypatch, "dlib", "face_recognition_models")
+    assert find_faces(photo)[0].detector == "yunet-dlib"
+
+
+@pytest.mark.parametrize("detector", ["hog", "cnn"])
+def test_a_detector_whose_package_is_missing_says_what_to_install(
+    photo: Photo, detector: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _without(monkeypatch, "dlib")
+    with pytest.raises(MissingError, match=f"`{detector}` needs dlib") as missing:
+        find_faces(photo, detector)
+    assert missing.value.hint == "pip install 'agecli[detectors]'"
+    assert missing.value.exit_code == 3
+
+
+def _without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
+    """As if modules were not installed."""
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in modules else find_spec(name))
+    for model in (_hog_model, _cnn_model):
+        model.cache_clear()
 
 
 def test_two_faces_come_with_the_larger_first(photo: Photo) -> None:

@@ -39,8 +39,8 @@ def test_the_files_are_those_that_were_measured() -> None:
 def test_onnx_and_torch_say_the_same_of_a_face_in_many_lights() -> None:
     """200 faces: the portrait's, turned, shifted, shrunk and lit in other ways."""
     one, two = (load_predictor(named(None, kind)) for kind in (".onnx", ".safetensors"))
-    assert one.about == two.about
-    size = one.about.picture.size
+    assert one.card == two.card
+    size = one.card.picture.size
     draw = np.random.default_rng(0)
     portrait = Image.open(EXAMPLE).crop((150, 40, 300, 190))
     faces = []
@@ -84,7 +84,7 @@ def test_it_has_a_name_wherever_a_model_can_be_named(cli: Cli) -> None:
 
 def test_a_clone_without_the_files_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bundled, "FOLDERS", (tmp_path,))
-    with pytest.raises(MissingError, match="is not here"):
+    with pytest.raises(MissingError, match="is missing"):
         agecli.predict("a.jpg")
 
 

@@ -47,8 +47,8 @@ def test_both_say_the_same_for_any_number_of_faces(models: tuple[Path, Path], fa
     assert isinstance(two, OnnxPredictor)
     assert np.abs(one.pmf(pixels) - two.pmf(pixels)).max() < 1e-5
     assert two.pmf(pixels).sum(-1) == pytest.approx(1, abs=1e-4)
-    assert one.about == two.about
-    assert two.about.calibration is not None
+    assert one.card == two.card
+    assert two.card.calibration is not None
 
 
 def test_predict_gives_the_same_records_and_imports_no_torch(models: tuple[Path, Path], toy: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_graph_that_says_something_else_is_not_written(
     drf: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(AgeModel, "forward", lambda self, pixels: torch.roll(self.ages(self.network(pixels)), 1, 1))
-    with pytest.raises(AgecliError, match="other ages as ONNX"):
+    with pytest.raises(AgecliError, match="predicts other ages"):
         agecli.export(drf[0], out=tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
 
@@ -99,13 +99,13 @@ def test_the_command_says_how_close_it_is(cli: Cli, drf: tuple[Path, Path], tmp_
     assert invoke("export", drf[0], "--out", tmp_path / "half.safetensors").exit_code == 0
     whole, half = (load_checkpoint(path) for path in (drf[0], tmp_path / "half.safetensors"))
     assert (tmp_path / "half.safetensors").stat().st_size < 0.7 * drf[0].stat().st_size
-    assert half.about == whole.about
+    assert half.card == whole.card
     pixels = torch.randint(0, 256, (4, 3, 64, 64), dtype=torch.uint8)
     with torch.inference_mode():
         assert (half.model(pixels) - whole.model(pixels)).abs().max() < 1e-2
-    for out, says in ((drf[0], "is the checkpoint itself"), ("x.pth", "of no kind that can be written")):
+    for out, says in ((drf[0], "is the checkpoint itself"), ("x.pth", "unknown suffix")):
         refused = invoke("export", drf[0], "--out", out)
         assert refused.exit_code == 2
         assert says in refused.stderr
     assert (tmp_path / "x.onnx").stat().st_size > 10_000
-    assert load_checkpoint(drf[0]).about == OnnxPredictor(tmp_path / "x.onnx").about
+    assert load_checkpoint(drf[0]).card == OnnxPredictor(tmp_path / "x.onnx").card

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agecli.core.errors import InputError
-from agecli.prediction.drawing import Drawer, draw, place
-from agecli.prediction.predict import Record
+from agecli.core.records import Record
+from agecli.prediction.drawing import Drawer, draw, drawing_path
 
 
 def face(x: int, y: int, w: int, h: int, number: int = 0, source: str = "a.png") -> Record:
@@ -47,10 +47,10 @@ def test_the_label_is_whole_at_the_edges(box: tuple[int, int, int, int]) -> None
 
 
 def test_drawings_keep_the_names_and_folders_of_their_photos(tmp_path: Path) -> None:
-    assert place(tmp_path, face(0, 0, 1, 1, source="x/y.png")) == tmp_path / "x/y.png"
-    assert place(tmp_path, face(0, 0, 1, 1, source="../x/y.bmp")) == tmp_path / "_/x/y.bmp.jpg"
-    assert place(tmp_path, face(0, 0, 1, 1, source="/x/y.jpg")) == tmp_path / "x/y.jpg"
-    assert place(tmp_path, Record("v.mp4", time=61.5)) == tmp_path / "v.mp4/000061.500s.jpg"
+    assert drawing_path(tmp_path, face(0, 0, 1, 1, source="x/y.png")) == tmp_path / "x/y.png"
+    assert drawing_path(tmp_path, face(0, 0, 1, 1, source="../x/y.bmp")) == tmp_path / "_/x/y.bmp.jpg"
+    assert drawing_path(tmp_path, face(0, 0, 1, 1, source="/x/y.jpg")) == tmp_path / "x/y.jpg"
+    assert drawing_path(tmp_path, Record("v.mp4", time=61.5)) == tmp_path / "v.mp4/000061.500s.jpg"
 
 
 def test_a_picture_for_each_photo_with_a_face(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,5 +75,5 @@ def test_a_picture_for_each_photo_with_a_face(tmp_path: Path, monkeypatch: pytes
     assert drawer.failed == 1  # the other one is drawn
     with pytest.raises(InputError, match=r"--draw a\.png: File exists"):
         Drawer(Path("a.png"), "1s")
-    with pytest.raises(InputError, match="write over"):
+    with pytest.raises(InputError, match="would overwrite the photo"):
         list(Drawer(Path(), "1s")(records))

@@ -163,7 +163,7 @@ def test_a_run_that_was_killed_goes_on_with_each_input_once(
     assert cli(*command, "-o", f"killed.{form}").returncode == 2  # not thrown away by mistake
     done = cli(*command, "-o", f"killed.{form}", "--resume")
     assert done.returncode == 1
-    assert "going on after" in done.stderr
+    assert "resuming after" in done.stderr
     assert "1 of 600 inputs gave no age: photos/0300.jpg" in done.stderr
     assert (tmp_path / f"killed.{form}").read_bytes() == (tmp_path / f"whole.{form}").read_bytes()
     assert not journal.exists()

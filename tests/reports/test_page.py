@@ -17,11 +17,11 @@ import pytest
 
 from agecli.core.seeding import generator
 from agecli.datasets.toy import draw_face
-from agecli.evaluation.evaluate import compare
-from agecli.reports.page import WORST, Evaluated, write_page
+from agecli.reports.page import WORST, ModelReport, write_page
+from agecli.scoring.comparison import compare
 from agecli.scoring.groups import breakdown
 from agecli.scoring.metrics import Predictions, pick
-from tests.reports.figures.test_evaluation import said
+from tests.reports.figures.test_accuracy import predictions_of
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 QUIET = (
@@ -83,8 +83,12 @@ def visit(page: Path, folder: Path) -> Visit:
     return Visit(done.stdout.decode(), console, [job["url"] for job in started if job.get("initiator") != own])
 
 
-def evaluated(name: str, said: Predictions, folder: Path, leakage: float | None = 0.0, **options: Any) -> Evaluated:
-    return Evaluated(name, said, breakdown(said, **options), leakage, folder, {"command": "agecli evaluate <run>"})
+def report_of(
+    name: str, predictions: Predictions, folder: Path, leakage: float | None = 0.0, **options: Any
+) -> ModelReport:
+    return ModelReport(
+        name, predictions, breakdown(predictions, **options), leakage, folder, {"command": "agecli evaluate <run>"}
+    )
 
 
 def text_of(path: Path) -> str:
@@ -93,10 +97,10 @@ def text_of(path: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> list[Evaluated]:
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[ModelReport]:
     """Three models; the worst faces of the first have pictures, except one."""
     folder = tmp_path_factory.mktemp("pictures")
-    first = said(calibrated=True)
+    first = predictions_of(calibrated=True)
     samples = list(first.samples)
     for place, index in enumerate(np.argsort(-np.abs(first.error), kind="stable")[:WORST].tolist()):
         name = {1: ODD, 2: LOST}.get(place, f"face {place}.jpg")
@@ -104,13 +108,13 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Evaluated]:
         if name != LOST:
             draw_face(30, generator(0, "person", place), generator(0, "photo", place)).save(folder / name)
     first = dataclasses.replace(first, samples=tuple(samples))
-    others = [dataclasses.replace(said(spread=spread), samples=first.samples) for spread in (9, 4)]
+    others = [dataclasses.replace(predictions_of(spread=spread), samples=first.samples) for spread in (9, 4)]
     named = dict(zip(("runs/drf <1>", "runs/dldlf", "runs/" + "long" * 12), (first, *others), strict=True))
-    return [evaluated(name, some, folder, 0.25, challenge=(18.0, 25.0)) for name, some in named.items()]
+    return [report_of(name, some, folder, 0.25, challenge=(18.0, 25.0)) for name, some in named.items()]
 
 
 @pytest.fixture(scope="module")
-def page(models: list[Evaluated], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(models: list[ModelReport], tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
     write_page(path, models, compare({model.name: model.predictions for model in models}))
     return path
@@ -149,7 +153,7 @@ def test_on_a_phone_figures_have_the_whole_width(found: dict[int, Any]) -> None:
 
 def test_nothing_leaves_the_page_and_the_console_is_silent(page: Path, found: dict[int, Any], tmp_path: Path) -> None:
     seen = visit(page, tmp_path)
-    assert "How well runs/drf &lt;1&gt;, runs/dldlf and" in seen.document
+    assert "Evaluation of runs/drf &lt;1&gt;, runs/dldlf and" in seen.document
     assert seen.console == []
     assert seen.requests == []
     assert [found[width]["requests"] for width in WIDTHS] == [[], []]
@@ -165,7 +169,7 @@ def test_a_page_that_asks_or_complains_would_be_noticed(tmp_path: Path) -> None:
 
 def test_names_are_shown_and_not_obeyed(page: Path) -> None:
     text = text_of(page)
-    assert "odd &lt;b&gt;&amp;&quot;.jpg" in text
+    assert "odd &lt;b&gt;&amp;&#34;.jpg" in text
     assert r"lost \udce9.jpg" in text
     assert "agecli evaluate &lt;run&gt;" in text
     assert "<b>&" not in text
@@ -173,7 +177,33 @@ def test_names_are_shown_and_not_obeyed(page: Path) -> None:
     assert "<script" not in text
 
 
-def test_the_same_results_are_the_same_page(models: list[Evaluated], page: Path, tmp_path: Path) -> None:
+def test_names_are_escaped_exactly_once_wherever_they_occur(tmp_path: Path) -> None:
+    """In file names, subjects, groups, and the names of runs: in text and in attributes."""
+    odd = '<b>&amp;"x"'
+    plain = predictions_of(60)
+    samples = [
+        dataclasses.replace(s, path=f"{odd}{s.path}", subject=f"{odd}{s.subject}", race=odd) for s in plain.samples
+    ]
+    predictions = dataclasses.replace(plain, samples=tuple(samples))
+    models = [report_of(name, predictions, tmp_path, 0.5, challenge=(18.0,)) for name in (odd, f"runs/{odd}")]
+    write_page(tmp_path / "report.html", models, compare({model.name: model.predictions for model in models}))
+    text = text_of(tmp_path / "report.html")
+    once = "&lt;b&gt;&amp;amp;&#34;x&#34;"
+    assert odd not in text
+    assert "&amp;amp;amp;" not in text
+    assert "&amp;lt;" not in text
+    for place in (
+        f"<title>Evaluation of {once} and runs/{once}</title>",
+        f'alt="Predicted against true age of {once}"',
+        f'aria-label="Age checks of runs/{once}"',
+        f"<summary>Groups of runs/{once}</summary>",
+        f"<th scope=row>{once}",
+        f"<small class=path>{once}",
+    ):
+        assert place in text, place
+
+
+def test_the_same_results_are_the_same_page(models: list[ModelReport], page: Path, tmp_path: Path) -> None:
     write_page(tmp_path / "again.html", models, compare({model.name: model.predictions for model in models}))
     assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
 
@@ -182,24 +212,24 @@ def test_the_same_results_are_the_same_page(models: list[Evaluated], page: Path,
     ("predictions", "leakage", "sentences"),
     [
         (
-            said(1, known=False),
+            predictions_of(1, known=False),
             None,
             (
-                "On 1 face, it is off by",
-                "Whether the people were seen in training is not known",
+                "On 1 face,",
+                "Whether the subjects were seen in training is not known",
                 "<b>not calibrated</b>",
                 "Sex and race of these faces are not known",
             ),
         ),
-        (said(60, calibrated=True), 0.0, ("None of these people was seen in training", "are calibrated (conformal)")),
-        (said(60), 0.831, ("⚠ 83.1&nbsp;% of the test faces show people who were also seen in training",)),
+        (predictions_of(60, calibrated=True), 0.0, ("None of the subjects was seen in training", "are conformal")),
+        (predictions_of(60), 0.831, ("⚠ 83.1\u00a0% of the test faces show people who were also seen in",)),
     ],
     ids=("one face of nobody known", "new people", "known people"),
 )
 def test_what_makes_the_numbers_doubtful_is_said(
     predictions: Predictions, leakage: float | None, sentences: tuple[str, ...], tmp_path: Path
 ) -> None:
-    model = evaluated("drf", predictions, tmp_path, leakage)
+    model = report_of("drf", predictions, tmp_path, leakage)
     write_page(tmp_path / "report.html", [model])
     text = text_of(tmp_path / "report.html")
     for sentence in sentences:
@@ -208,7 +238,7 @@ def test_what_makes_the_numbers_doubtful_is_said(
     assert "Age checks" not in text  # nobody asked for them
 
 
-def test_small_groups_are_marked(models: list[Evaluated], page: Path) -> None:
+def test_small_groups_are_marked(models: list[ModelReport], page: Path) -> None:
     small = [row for model in models for row in model.rows if row["small"]]
     checked = [row for row in small if row["by"] in ("decade", "sex", "race")]  # these are in the age checks too
     assert small
@@ -216,12 +246,12 @@ def test_small_groups_are_marked(models: list[Evaluated], page: Path) -> None:
 
 
 def test_age_checks_are_there_if_they_were_asked_for(page: Path) -> None:
-    assert "younger than 18, taken for 25 or older" in text_of(page)
-    assert "25 or older, taken for younger than 25" in text_of(page)
+    assert "younger than 18, predicted 25 or older" in text_of(page)
+    assert "25 or older, predicted younger than 25" in text_of(page)
 
 
 def test_eleven_thousand_faces_fit_into_three_megabytes(tmp_path: Path) -> None:
-    many = said(11_000)
+    many = predictions_of(11_000)
     rows = breakdown(pick(many, range(1000)))  # as many rows as all would have, sooner
-    write_page(tmp_path / "report.html", [Evaluated("drf", many, rows, 0.0, tmp_path, {})])
+    write_page(tmp_path / "report.html", [ModelReport("drf", many, rows, 0.0, tmp_path, {})])
     assert (tmp_path / "report.html").stat().st_size < 3_000_000

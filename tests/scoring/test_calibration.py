@@ -7,7 +7,16 @@ import pytest
 
 from agecli.core import ages
 from agecli.core.ages import AgeGrid, Floats
-from agecli.scoring.calibration import DECADES, Calibration, calibrate, conformal_quantile, decade, interval
+from agecli.scoring.calibration import (
+    DECADES,
+    Calibration,
+    calibrate,
+    conformal_quantile,
+    decade,
+    interval,
+    widened,
+    widening,
+)
 from agecli.training.folds import too_few
 
 GRID = AgeGrid()
@@ -88,3 +97,14 @@ def test_intervals_are_never_empty_and_stay_on_the_grid() -> None:
 )
 def test_a_share_is_named_that_is_enough(faces: int, remedy: str) -> None:
     assert remedy in too_few(5, faces)
+
+
+def test_a_widened_interval_holds_its_share_of_another_source() -> None:
+    calibration = calibrate(*faces(0, 2000, 6.0), GRID)
+    assert calibration is not None
+    pmf, age = faces(1, 3000, 6.0)
+    worse = np.clip(np.round(age + 1.0 * (age - ages.median(pmf, GRID))), 0, 120)  # errors twice as large
+    assert covered(pmf, worse, calibration).mean() < 0.7
+    factor = widening(pmf, worse, GRID, calibration)
+    assert factor > 1.5
+    assert covered(pmf, worse, widened(calibration, factor)).mean() == pytest.approx(0.9, abs=0.02)

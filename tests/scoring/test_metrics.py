@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,10 +18,7 @@ from agecli.scoring.metrics import (
     nll,
     pick,
     pool,
-    predictions,
-    read_predictions,
     tidy,
-    write_predictions,
 )
 
 GRID = AgeGrid(0, 100)
@@ -34,7 +29,7 @@ def random_pmf(seed: int, faces: int = 4, sharpness: float = 2.0) -> Floats:
     return np.asarray(mass / mass.sum(-1, keepdims=True))
 
 
-def said(*faces: tuple[float, ...]) -> Predictions:
+def predictions_of(*faces: tuple[float, ...]) -> Predictions:
     """Each is (age, predicted) or (age, predicted, low, high)."""
     whole = [(*face, 0, 100)[:4] for face in faces]
     samples = tuple(Sample(f"{i}.jpg", face[0]) for i, face in enumerate(whole))
@@ -44,7 +39,7 @@ def said(*faces: tuple[float, ...]) -> Predictions:
 
 
 def test_mae_cs_bias_and_coverage_of_a_known_example() -> None:
-    metrics = measure(said((10, 15, 9, 21), (20, 14.9, 21, 30), (30, 30, 20, 30), (40, 52)))
+    metrics = measure(predictions_of((10, 15, 9, 21), (20, 14.9, 21, 30), (30, 30, 20, 30), (40, 52)))
     assert metrics.images == 4
     assert metrics.mae == pytest.approx((5 + 5.1 + 0 + 12) / 4)
     assert metrics.bias == pytest.approx((5 - 5.1 + 0 + 12) / 4)
@@ -57,9 +52,9 @@ def test_mae_cs_bias_and_coverage_of_a_known_example() -> None:
 
 
 def test_an_error_of_exactly_five_years_counts() -> None:
-    assert measure(said((20, 25.0))).cs5 == 1
-    assert measure(said((0.1, 5.1))).cs5 == 1  # 5.1 - 0.1 is 4.999… or 5.000…1 in binary
-    assert measure(said((20, 25.001))).cs5 == 0
+    assert measure(predictions_of((20, 25.0))).cs5 == 1
+    assert measure(predictions_of((0.1, 5.1))).cs5 == 1  # 5.1 - 0.1 is 4.999… or 5.000…1 in binary
+    assert measure(predictions_of((20, 25.001))).cs5 == 0
 
 
 def density(pmf: Floats, x: Floats) -> Floats:
@@ -98,36 +93,22 @@ def test_nll_and_crps_of_a_sure_model() -> None:
 def test_the_interval_holds_the_age_whatever_the_readout() -> None:
     pmf = random_pmf(3, 50, 4.0).astype(np.float32)
     for readout in ("mean", "median", "mode"):
-        said = predictions(pmf, [Sample(f"{i}.jpg", 20.0) for i in range(50)], readout, GRID)
-        assert (said.low <= said.predicted).all()
-        assert (said.predicted <= said.high).all()
-        assert said.predicted == pytest.approx(ages.read(pmf, readout, GRID))
+        predictions = Predictions.from_pmf(pmf, [Sample(f"{i}.jpg", 20.0) for i in range(50)], readout, GRID)
+        assert (predictions.low <= predictions.predicted).all()
+        assert (predictions.predicted <= predictions.high).all()
+        assert predictions.predicted == pytest.approx(ages.read(pmf, readout, GRID))
 
 
 def test_parts_pooled_and_picked_are_the_whole() -> None:
-    whole = said((10, 15, 9, 21), (20, 14.9, 21, 30), (30, 30, 20, 30), (40, 52))
+    whole = predictions_of((10, 15, 9, 21), (20, 14.9, 21, 30), (30, 30, 20, 30), (40, 52))
     parts = [pick(whole, [0, 1]), pick(whole, [2, 3])]
     assert measure(pool(parts)) == measure(whole)
     assert pick(whole, [3]).samples[0].age == 40
 
 
-def test_predictions_are_read_back_unless_they_came_from_something_else(tmp_path: Path) -> None:
-    samples = [Sample("a.jpg", 20.0, "x", "F", "Black"), Sample("b.jpg", 31.5)]
-    whole = predictions(random_pmf(0, 2).astype(np.float32), samples, "median", GRID)
-    write_predictions(tmp_path, whole, {"checkpoint": "1"})
-    back = read_predictions(tmp_path, {"checkpoint": "1"})
-    assert back is not None
-    assert back.samples == tuple(samples)
-    assert np.array_equal(back.pmf, whole.pmf)
-    assert back.predicted == pytest.approx(whole.predicted, abs=1e-4)
-    assert read_predictions(tmp_path, {"checkpoint": "2"}) is None
-    (tmp_path / "distributions.npz").write_bytes(b"no")
-    assert read_predictions(tmp_path) is None
-
-
 def test_no_faces_is_an_error() -> None:
     with pytest.raises(InputError):
-        measure(said())
+        measure(predictions_of())
 
 
 def test_numbers_are_written_short() -> None:

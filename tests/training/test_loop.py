@@ -20,7 +20,7 @@ from agecli.model.network import build_forest, start_leaves
 from agecli.training.averaging import Average
 from agecli.training.batches import Batch, Stream, feature_batches
 from agecli.training.loop import Learner, Step, fit
-from agecli.training.optimisation import learning_rate, make_optimiser
+from agecli.training.optimisation import Part, learning_rate, make_optimiser
 
 CPU = torch.device("cpu")
 torch.set_num_threads(1)  # matrices this small are slower with two
@@ -57,7 +57,7 @@ def learner_for(config: Config, features: Tensor, y: Tensor) -> Learner:
     phi = draw_phi(config.forest.trees, config.forest.splits, config.forest.units, torch.Generator().manual_seed(0))
     forest = build_forest(config, phi, AgeGrid())
     start_leaves(forest, y, 0)
-    return Learner(network, forest, make_optimiser([(network, 1.0)], config.training), config, CPU)
+    return Learner(network, forest, make_optimiser([Part(list(network.parameters()))], config.training), config, CPU)
 
 
 def run(learner: Learner, features: Tensor, y: Tensor, stop: int | None = None) -> Iterator[Step]:
@@ -203,7 +203,7 @@ def test_weights_that_are_no_numbers_are_not_saved() -> None:
 
 
 def test_weight_decay_leaves_biases_alone() -> None:
-    optimiser = make_optimiser([(nn.Linear(3, 2), 0.5)], Config().training)
+    optimiser = make_optimiser([Part(list(nn.Linear(3, 2).parameters()), 0.5)], Config().training)
     assert [
         (group["weight_decay"], len(group["params"][0].shape), group["multiple"]) for group in optimiser.param_groups
     ] == [

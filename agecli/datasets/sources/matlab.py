@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from agecli.core.errors import InputError, MissingError
+from agecli.core.errors import InputError
+from agecli.core.extras import require
 from agecli.datasets.sources.labels import Label
 from agecli.datasets.sources.names import PARSERS
 
@@ -105,13 +106,9 @@ def _read_struct(path: Path, struct: str, names: Sequence[str]) -> Columns:
     """Some fields of a struct of arrays, each as a list; from MATLAB 5 files, or from 7.3, which is HDF5."""
     with path.open("rb") as file:
         is_hdf5 = file.read(20).startswith(b"MATLAB 7.3")
+    require("h5py" if is_hdf5 else "scipy", needed_by=f"reading {path}")
     try:
         table = _from_hdf5(path, struct, names) if is_hdf5 else _from_mat5(path, struct, names)
-    except ImportError as error:
-        raise MissingError(
-            f"{path} can't be read: {'h5py' if is_hdf5 else 'scipy'} is not installed",
-            hint="pip install 'agecli[train]'",
-        ) from error
     except (KeyError, ValueError, OSError, TypeError) as error:
         raise InputError(
             f"{path} can't be read as {struct}: {error}", hint="is it the data set's own file, and complete?"

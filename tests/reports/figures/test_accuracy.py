@@ -19,17 +19,17 @@ from matplotlib.lines import Line2D
 
 from agecli.core.ages import AgeGrid
 from agecli.core.records import Sample
-from agecli.reports.figures import evaluation as plots
+from agecli.reports.figures import accuracy, intervals
 from agecli.scoring.calibration import calibrate
 from agecli.scoring.groups import breakdown
-from agecli.scoring.metrics import Predictions, measure, predictions
+from agecli.scoring.metrics import Predictions, measure
 
 GRID = AgeGrid(0, 100)
-OF_PREDICTIONS = (plots.cs_curve, plots.predicted_against_true, plots.reliability, plots.risk_coverage)
-OF_ROWS = (plots.error_by_age, plots.coverage_by_age, plots.group_errors)
+OF_PREDICTIONS = (accuracy.cs_curve, accuracy.predicted_against_true, intervals.reliability, intervals.risk_coverage)
+OF_ROWS = (accuracy.error_by_age, intervals.coverage_by_age, accuracy.group_errors)
 
 
-def said(
+def predictions_of(
     count: int = 400, *, seed: int = 0, spread: float = 6, known: bool = True, calibrated: bool = False
 ) -> Predictions:
     """Gaussian pmfs around ages that are off by `spread` years; six faces a subject, with sex and race if `known`."""
@@ -42,15 +42,23 @@ def said(
         Sample(f"{i}.jpg", age[i], *((f"s{i // 6}", "FM"[i // 6 % 2], ("Asian", "Black", "White")[i // 6 % 3]) * known))
         for i in range(count)
     ]
-    return predictions(pmf, samples, "mean", GRID, calibrate(pmf, age, GRID) if calibrated else None)
+    return Predictions.from_pmf(pmf, samples, "mean", GRID, calibrate(pmf, age, GRID) if calibrated else None)
 
 
 CASES: dict[str, dict[str, Predictions]] = {
-    "one model": {"drf": said()},
-    "three models": {"drf": said(), "dldlf": said(spread=9, calibrated=True), "other faces": said(50, seed=1)},
-    "one face": {"drf": said(1)},
-    "sex and race unknown": {"drf": said(40, known=False)},
-    "odd names": {"_$x_1$ <b>&": said(40), "\x01\udce9 -- 年齢": said(40), "long/" * 40: said(40)},
+    "one model": {"drf": predictions_of()},
+    "three models": {
+        "drf": predictions_of(),
+        "dldlf": predictions_of(spread=9, calibrated=True),
+        "other faces": predictions_of(50, seed=1),
+    },
+    "one face": {"drf": predictions_of(1)},
+    "sex and race unknown": {"drf": predictions_of(40, known=False)},
+    "odd names": {
+        "_$x_1$ <b>&": predictions_of(40),
+        "\x01\udce9 -- 年齢": predictions_of(40),
+        "long/" * 40: predictions_of(40),
+    },
 }
 
 
@@ -91,46 +99,48 @@ def test_a_figure_is_the_same_bytes_twice_whatever_the_settings(draw: Callable[.
 
 
 def test_thousands_of_faces_stay_a_small_file() -> None:
-    assert len(plots.predicted_against_true({"drf": said(11_000)})) < 400_000
+    assert len(accuracy.predicted_against_true({"drf": predictions_of(11_000)})) < 400_000
 
 
 def test_the_cs_curve_shows_the_metrics() -> None:
-    assert line(plots.cs_curve, CASES["one model"]).get_ydata() == pytest.approx(
-        [100 * share for share in measure(said()).cs]
+    assert line(accuracy.cs_curve, CASES["one model"]).get_ydata() == pytest.approx(
+        [100 * share for share in measure(predictions_of()).cs]
     )
 
 
 def test_intervals_of_true_distributions_are_on_the_diagonal() -> None:
-    curve = line(plots.reliability, {"true": said(4000)}, place=1)
+    curve = line(intervals.reliability, {"true": predictions_of(4000)}, place=1)
     assert np.abs(np.subtract(curve.get_xdata(), curve.get_ydata())).max() < 5
 
 
 def test_the_star_is_the_printed_interval() -> None:
     model = CASES["three models"]["dldlf"]
-    star = line(plots.reliability, {"dldlf": model}, place=2)
+    star = line(intervals.reliability, {"dldlf": model}, place=2)
     assert star.get_xdata() == pytest.approx([90])
     assert star.get_ydata() == pytest.approx([100 * measure(model).coverage])
 
 
 def test_all_faces_kept_have_the_error_of_all() -> None:
-    kept = line(plots.risk_coverage, CASES["one model"])
+    kept = line(intervals.risk_coverage, CASES["one model"])
     assert np.asarray(kept.get_xdata())[-1] == 100
-    assert np.asarray(kept.get_ydata())[-1] == pytest.approx(measure(said()).mae)
+    assert np.asarray(kept.get_ydata())[-1] == pytest.approx(measure(predictions_of()).mae)
 
 
 def test_small_groups_are_hollow() -> None:
     dots = [
-        dot for dot in figure(plots.group_errors, rows_of("one model")).axes[0].get_lines() if dot.get_marker() == "o"
+        dot
+        for dot in figure(accuracy.group_errors, rows_of("one model")).axes[0].get_lines()
+        if dot.get_marker() == "o"
     ]
     shown = [row for row in rows_of("one model")["drf"] if row["by"] in ("all", "sex", "race", "sex x race")]
     assert [dot.get_markerfacecolor() == "white" for dot in dots] == [bool(row["small"]) for row in shown]
     alone = [
-        dot for dot in figure(plots.group_errors, rows_of("one face")).axes[0].get_lines() if dot.get_marker() == "o"
+        dot for dot in figure(accuracy.group_errors, rows_of("one face")).axes[0].get_lines() if dot.get_marker() == "o"
     ]
     assert {dot.get_markerfacecolor() for dot in alone} == {"white"}
 
 
 def test_the_command_line_starts_without_matplotlib_and_figures_without_pyplot() -> None:
-    code = "import sys, agecli.cli; assert 'matplotlib' not in sys.modules; import agecli.reports.figures.evaluation"
+    code = "import sys, agecli.cli; assert 'matplotlib' not in sys.modules; import agecli.reports.figures.accuracy"
     code += "; assert 'matplotlib.pyplot' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

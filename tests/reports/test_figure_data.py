@@ -20,10 +20,8 @@ import agecli
 from agecli.core.ages import AgeGrid
 from agecli.core.errors import InputError, MissingError
 from agecli.model.checkpoint import load_checkpoint
-from agecli.reports.figures import evaluation as plots
-from agecli.reports.figures import forest as figures
-from agecli.reports.figures.sources import (
-    Explained,
+from agecli.reports.figure_data import (
+    ExplainedFace,
     Leaves,
     explain,
     read_ages,
@@ -31,7 +29,13 @@ from agecli.reports.figures.sources import (
     read_leaves,
     read_runs,
 )
-from agecli.scoring.metrics import read_predictions, within
+from agecli.reports.figures import face as face_figure
+from agecli.reports.figures import leaves as leaf_figure
+from agecli.reports.figures.accuracy import cs_curve
+from agecli.reports.figures.history import history
+from agecli.reports.figures.style import TEXT_WIDTH
+from agecli.scoring.metrics import within
+from agecli.training.results import read_predictions
 from agecli.training.run_folder import find_source, open_run, read_faces
 from tests.conftest import Cli
 from tests.training.test_train import TINY
@@ -53,7 +57,7 @@ def runs(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def face(runs: Path, toy: Path) -> Explained:
+def face(runs: Path, toy: Path) -> ExplainedFace:
     return explain(next((toy / "images").iterdir()), runs / "drf/fold-1/best.safetensors", no_detect=True)
 
 
@@ -109,7 +113,7 @@ def test_a_face_is_drawn(cli: Cli, toy: Path, tmp_path: Path, runs: Path) -> Non
         (("cs", "RUNS/drf", "nowhere"), 3, "nowhere is no run folder", "agecli train"),
         (("leaves", "nowhere"), 3, "there is no run or checkpoint nowhere", "agecli train"),
         (("history", "RUNS/drf", "--fold", 7), 3, "has no history of fold 7", "there are: 1, 2"),
-        (("distribution", "x.jpg", "-m", "m.onnx"), 2, "m.onnx is a graph that shows no leaves", ".safetensors"),
+        (("distribution", "x.jpg", "-m", "m.onnx"), 2, "m.onnx is an ONNX graph", ".safetensors"),
     ],
 )
 def test_errors_are_two_lines(
@@ -142,14 +146,14 @@ def test_errors_of_models_name_what_is_there(runs: Path, toy: Path) -> None:
 
 
 def test_a_model_without_a_forest_still_has_a_history_and_scores(runs: Path) -> None:
-    assert figures.history(read_histories(runs / "regression"))
-    assert plots.cs_curve(read_runs([runs / "regression"]))
+    assert history(read_histories(runs / "regression"))
+    assert cs_curve(read_runs([runs / "regression"]))
 
 
 @pytest.mark.parametrize("model", ["drf", "dldlf"])
 def test_each_leaf_is_a_line_of_its_own_colour(runs: Path, model: str) -> None:
     every, one = (read_leaves(find_source(runs / model), tree) for tree in (None, 2))
-    axes = figure(figures.leaves, [every, one]).axes
+    axes = figure(leaf_figure.leaves, [every, one]).axes
     assert [len(panel.get_lines()) for panel in axes] == [TREES * LEAVES, LEAVES]
     distinct = len(np.unique(every.mean.round(6)))
     assert len({to_hex(line.get_color()) for line in axes[0].get_lines()}) >= distinct / 2  # the map has 256 colours
@@ -176,8 +180,8 @@ def test_gaussian_leaves_are_those_of_the_checkpoint(runs: Path) -> None:
 def test_a_very_sharp_leaf_is_scaled_and_the_label_says_so() -> None:
     heights = np.array([[0.0, 0.1, 0.0], [0.0, 0.12, 0.0], [0.0, 9.0, 0.0]])
     leaves = Leaves("DRF", "x", True, np.tile([19.0, 20.0, 21.0], (3, 1)), heights, np.full(3, 20.0), AgeGrid())
-    (axes,) = figure(figures.leaves, [leaves]).axes
-    assert max(np.max(line.get_ydata()) for line in axes.get_lines()) == pytest.approx(figures.SHARP * 0.11)
+    (axes,) = figure(leaf_figure.leaves, [leaves]).axes
+    assert max(np.max(line.get_ydata()) for line in axes.get_lines()) == pytest.approx(leaf_figure.SHARP * 0.11)
     assert "1 peak scaled to 0.44" in axes.get_ylabel()
 
 
@@ -187,7 +191,7 @@ def test_the_histogram_is_of_the_training_part(runs: Path, toy: Path) -> None:
     known = read_ages([source], AgeGrid())
     assert known is not None
     assert sorted(known) == sorted(manifest.samples[index].age for index in folds[1].train)
-    top = figure(figures.leaves, [read_leaves(source)], known).axes[0]
+    top = figure(leaf_figure.leaves, [read_leaves(source)], known).axes[0]
     assert sum(bar.get_height() for bar in top.patches if isinstance(bar, Rectangle)) == len(known)
     inside = read_ages([find_source(runs / "drf/fold-2/best.safetensors")], AgeGrid())
     assert np.array_equal(known, inside if inside is not None else [])
@@ -198,7 +202,7 @@ def test_a_checkpoint_alone_has_a_histogram_only_of_given_faces(runs: Path, toy:
     source = find_source(tmp_path / "alone.safetensors")
     leaves = read_leaves(source)
     assert read_ages([source], leaves.grid) is None
-    assert len(figure(figures.leaves, [leaves]).axes) == 1
+    assert len(figure(leaf_figure.leaves, [leaves]).axes) == 1
     given = read_ages([source], leaves.grid, toy)
     assert given is not None
     assert len(given) == 120
@@ -217,10 +221,10 @@ def test_a_run_whose_faces_are_gone_is_drawn_without_them(
 
 def test_a_history_without_validation_fills_the_page(runs: Path) -> None:
     fold = read_histories(runs / "drf")[1]
-    fold["val_mae"] = np.full_like(fold["val_mae"], np.nan)
+    fold["val_mae"] = np.nan
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # of a layout that can't be made
-        drawing = figure(figures.history, {1: fold, 2: fold})
+        drawing = figure(history, {1: fold, 2: fold})
         drawing.canvas.draw()
     left, right = drawing.axes[2:]
     assert right.get_legend_handles_labels()[1] == ["training"]
@@ -231,20 +235,20 @@ def test_a_history_has_a_line_for_each_fold(runs: Path) -> None:
     both, one = read_histories(runs / "drf"), read_histories(runs / "drf", fold=2)
     assert (list(both), list(one)) == ([1, 2], [2])
     assert np.isfinite(both[1]["val_mae"]).sum() == 3  # at iterations 10, 20 and 30
-    loss = figure(figures.history, both).axes[0]
+    loss = figure(history, both).axes[0]
     drawn = [line.get_ydata() for line in loss.get_lines() if len(np.asarray(line.get_xdata()))]
     assert len(drawn) == 4  # loss and nll
-    assert np.array_equal(drawn[1], both[2]["loss"][np.isfinite(both[2]["loss"])])
+    assert np.array_equal(drawn[1], both[2]["loss"].dropna())
 
 
 def test_the_scores_of_a_run_are_of_all_its_folds(runs: Path, tmp_path: Path) -> None:
     parts = [read_predictions(runs / f"drf/fold-{number}") for number in (1, 2)]
     hits = np.concatenate([within(part, 5) for part in parts if part])
-    (said,) = read_runs([runs / "drf"]).values()
-    assert within(said, 5).mean() == hits.mean()
+    (pooled,) = read_runs([runs / "drf"]).values()
+    assert within(pooled, 5).mean() == hits.mean()
     shutil.copytree(runs / "drf/fold-1", tmp_path / "evaluated")
     (alone,) = read_runs([tmp_path / "evaluated"]).values()
-    assert len(alone) < len(said)
+    assert len(alone) < len(pooled)
     shutil.copytree(runs / "drf", tmp_path / "cut")
     (tmp_path / "cut/fold-2/distributions.npz").unlink()
     with pytest.raises(MissingError, match="fold-2 has no whole") as caught:
@@ -252,7 +256,7 @@ def test_the_scores_of_a_run_are_of_all_its_folds(runs: Path, tmp_path: Path) ->
     assert "agecli evaluate" in caught.value.hint
 
 
-def test_the_weighted_leaves_of_a_face_add_up_to_what_is_predicted(face: Explained, runs: Path, toy: Path) -> None:
+def test_the_weighted_leaves_of_a_face_add_up_to_what_is_predicted(face: ExplainedFace, runs: Path, toy: Path) -> None:
     assert face.weights.sum() == pytest.approx(1)
     assert face.parts.sum(0) == pytest.approx(face.pmf)
     model = runs / "drf/fold-1/best.safetensors"
@@ -263,33 +267,33 @@ def test_the_weighted_leaves_of_a_face_add_up_to_what_is_predicted(face: Explain
     assert face.names[LEAVES] == "tree 2, leaf 1"
 
 
-def test_the_heaviest_leaves_are_named(face: Explained) -> None:
-    corner = figure(figures.distribution, face).axes[3]
+def test_the_heaviest_leaves_are_named(face: ExplainedFace) -> None:
+    corner = figure(face_figure.distribution, face).axes[3]
     legend = corner.get_legend()
     assert legend is not None
     named = [text.get_text() for text in legend.get_texts()]
     heaviest = face.names[int(face.weights.argmax())]
-    assert len(named) == figures.HEAVIEST
+    assert len(named) == face_figure.NAMED
     assert heaviest in named[0]
 
 
 @pytest.mark.parametrize("kind", MAGIC)
-def test_each_figure_is_the_same_bytes_twice_in_each_kind(runs: Path, face: Explained, kind: str) -> None:
+def test_each_figure_is_the_same_bytes_twice_in_each_kind(runs: Path, face: ExplainedFace, kind: str) -> None:
     panels = [read_leaves(find_source(runs / model), 1) for model in ("drf", "dldlf")]
     for draw, data in (
-        (figures.leaves, (panels, np.array([3.0, 40.0]))),
-        (figures.history, (read_histories(runs / "drf"),)),
-        (figures.distribution, (face,)),
-        (plots.cs_curve, (read_runs([runs / "drf"]),)),
+        (leaf_figure.leaves, (panels, np.array([3.0, 40.0]))),
+        (history, (read_histories(runs / "drf"),)),
+        (face_figure.distribution, (face,)),
+        (cs_curve, (read_runs([runs / "drf"]),)),
     ):
-        content = draw.file(kind, *data)
+        content = draw.render(kind, *data)
         assert content.startswith(MAGIC[kind])
-        assert content == draw.file(kind, *data)
+        assert content == draw.render(kind, *data)
         if kind == "svg":
             assert ElementTree.fromstring(content).tag.endswith("svg")
 
 
-def test_a_png_is_good_enough_to_print(face: Explained) -> None:
-    content = figures.distribution.file("png", face)
+def test_a_png_is_good_enough_to_print(face: ExplainedFace) -> None:
+    content = face_figure.distribution.render("png", face)
     width = int.from_bytes(content[16:20], "big")
-    assert width / figures.PAGE >= 200
+    assert width / TEXT_WIDTH >= 200

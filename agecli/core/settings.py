@@ -1,0 +1,95 @@
+"""What a setting is: a dataclass field with a type, a default, a meaning and bounds."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from agecli.core.errors import InputError
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The numbers that a setting takes: above `above`, at least `least`, below `below`, at most `most`."""
+
+    above: float | None = None
+    least: float | None = None
+    below: float | None = None
+    most: float | None = None
+
+    def allow(self, value: float) -> bool:
+        """Whether a value lies within all bounds."""
+        return (
+            (self.above is None or value > self.above)
+            and (self.least is None or value >= self.least)
+            and (self.below is None or value < self.below)
+            and (self.most is None or value <= self.most)
+        )
+
+    def __str__(self) -> str:
+        words = {"above": "above", "least": "at least", "below": "below", "most": "at most"}
+        return " and ".join(f"{words[name]} {value}" for name, value in vars(self).items() if value is not None)
+
+
+def setting(
+    default: Any,
+    about: str,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    below: float | None = None,
+    most: float | None = None,
+) -> Any:
+    """A dataclass field with its default, its meaning in a few words, and the bounds of a number."""
+    return field(default=default, metadata={"about": about, "bounds": Bounds(above, least, below, most)})
+
+
+@dataclass(frozen=True)
+class Description:
+    """What is known of a setting: its type, meaning and bounds, and the names it takes, if it is a choice."""
+
+    kind: type
+    about: str
+    bounds: Bounds
+    choices: tuple[str, ...]
+
+
+def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Description, Any]]:
+    """The dotted name, the description and the value of every setting in a tree of dataclasses."""
+    types = get_type_hints(type(config))
+    for item in dataclasses.fields(config):
+        value = getattr(config, item.name)
+        if dataclasses.is_dataclass(value):
+            yield from walk(value, f"{prefix}{item.name}.")
+        else:
+            about, bounds = item.metadata["about"], item.metadata["bounds"]
+            yield prefix + item.name, Description(type(value), about, bounds, get_args(types[item.name])), value
+
+
+def parse(name: str, value: Any, kind: Any) -> Any:
+    """The value as the setting's type. Raises InputError, which says what the setting takes."""
+    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    if choices:
+        if isinstance(value, str) and value in choices:
+            return value
+        raise InputError(f"`{name}` can't be {value!r}", hint=f"it is one of: {', '.join(choices)}")
+    if kind is bool:
+        words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+        if str(value).lower() in words:
+            return words[str(value).lower()]
+    elif kind is str:
+        return str(value)
+    else:
+        try:
+            number = float(value)
+            if kind is float and math.isfinite(number):
+                return number
+            if kind is int and number == int(number):
+                return int(number)
+        except (ValueError, OverflowError, TypeError):
+            pass
+    noun = {bool: "true or false", int: "a whole number", float: "a number"}[kind]
+    raise InputError(f"`{name}` can't be {value!r}", hint=f"it takes {noun}")

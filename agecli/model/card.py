@@ -1,0 +1,54 @@
+"""The model card: what a model file says of itself, beside its weights. No torch here."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from agecli.core.ages import AgeGrid, Readout
+from agecli.core.errors import InputError
+from agecli.core.version import __version__
+from agecli.images.alignment import Alignment
+from agecli.images.reading import PictureSpec
+from agecli.scoring.calibration import Calibration
+
+FORMAT = 1  # of the JSON text; raised when older versions of agecli could no longer read it
+
+
+@dataclass(frozen=True)
+class Card:
+    """Everything that prediction needs beside the network: input size, age grid, readout, alignment, calibration.
+
+    A checkpoint builds it from its config (`Checkpoint.card`); an ONNX file holds it as JSON in its metadata.
+    """
+
+    picture: PictureSpec  # how an aligned face is resized, cropped and normalised
+    grid: AgeGrid  # the ages that the pmf is defined on
+    readout: Readout  # the point estimate it was trained for: mean, median or mode
+    alignment: Alignment | None  # of the training faces; None if they were not made by `agecli preprocess`
+    calibration: Calibration | None  # conformal calibration of the intervals; None if there is none
+
+    def to_json(self) -> str:
+        """The card as JSON text, with its format number and the version of agecli that wrote it."""
+        return json.dumps({"format": FORMAT, "version": __version__, **asdict(self)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Card:
+        """The inverse of `to_json`.
+
+        Raises InputError if a newer agecli wrote it; KeyError, TypeError or ValueError if it is not a card.
+        """
+        fields: dict[str, Any] = json.loads(text)
+        if fields["format"] > FORMAT:
+            raise InputError(
+                f"its format is {fields['format']}, and agecli {__version__} reads formats up to {FORMAT}",
+                hint="it was made by a newer agecli: upgrade this one",
+            )
+        return cls(
+            PictureSpec.read(fields["picture"]),
+            AgeGrid(**fields["grid"]),
+            fields["readout"],
+            Alignment(**fields["alignment"]) if fields["alignment"] else None,
+            Calibration.read(fields["calibration"]),
+        )

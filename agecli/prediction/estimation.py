@@ -1,0 +1,99 @@
+"""Estimation: from the pixels of faces to records, in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import cast
+
+import numpy as np
+
+from agecli.core import ages
+from agecli.core.ages import COVERAGE, Readout
+from agecli.core.records import Record
+from agecli.images.crops import PhotoFaces
+from agecli.images.reading import Pixels
+from agecli.model.predictors import Predictor
+from agecli.prediction.options import Options
+from agecli.scoring.calibration import interval
+
+
+def estimate(predictor: Predictor, pixels: Pixels, options: Options) -> list[Record]:
+    """Age, standard deviation and interval of each face; the records have no source, box or score yet.
+
+    pixels: (B, 3, H, W) uint8, as the model's card says.   Returns B records.
+    """
+    pmf = predictor.pmf(pixels)
+    grid, calibration = predictor.card.grid, predictor.card.calibration
+    age = ages.read(pmf, cast(Readout, options.readout or predictor.card.readout), grid)
+    low, high = interval(pmf, grid, calibration)
+    low, high = np.minimum(low, age), np.maximum(high, age)  # the interval contains the age, whatever the readout
+    columns = np.stack((age, ages.std(pmf, grid), low, high), axis=1).round(2).tolist()
+    wide = options.abstain_above
+    return [
+        Record(
+            "",
+            age=age,
+            std=std,
+            low=low,
+            high=high,
+            coverage=COVERAGE,
+            interval="conformal" if calibration else "mixture",
+            abstain=None if wide is None else high - low > wide,
+            distribution=[0.0] * grid.low + [round(float(p), 6) for p in mass] if options.distribution else None,
+        )
+        for (age, std, low, high), mass in zip(columns, pmf, strict=True)
+    ]
+
+
+def face_records(predictor: Predictor, faces: Sequence[tuple[PhotoFaces, int]], options: Options) -> list[Record]:
+    """A record for each face.
+
+    faces: at most a batch of them, each a photo and the number of the face in it.
+    """
+    if not faces:
+        return []
+    pixels = np.stack([photo.crops[number].pixels for photo, number in faces])
+    return [
+        replace(
+            record,
+            source=photo.source,
+            face=number,
+            box=photo.crops[number].box,
+            score=photo.crops[number].score,
+            time=photo.time,
+        )
+        for record, (photo, number) in zip(estimate(predictor, pixels, options), faces, strict=True)
+    ]
+
+
+def photo_records(
+    predictor: Predictor, photos: Iterable[PhotoFaces], options: Options, batch_size: int
+) -> Iterator[Record]:
+    """At least one record for each photo, in order. Photos are collected until their faces fill a batch.
+
+    photos: with their faces cut for the model;   batch_size: faces that the model processes at once.
+    """
+    waiting: list[PhotoFaces] = []
+    count = 0
+    for photo in photos:
+        waiting.append(photo)
+        count += max(1, len(photo.crops))  # photos without a face fill the batch too, so that none waits for long
+        if count >= batch_size:
+            yield from _batch_records(predictor, waiting, options, batch_size)
+            waiting, count = [], 0
+    yield from _batch_records(predictor, waiting, options, batch_size)
+
+
+def _batch_records(
+    predictor: Predictor, photos: Sequence[PhotoFaces], options: Options, batch_size: int
+) -> Iterator[Record]:
+    """The same for a few photos, whose faces may exceed one batch."""
+    faces = [(photo, number) for photo in photos for number in range(len(photo.crops))]
+    batches = (faces[start : start + batch_size] for start in range(0, len(faces), batch_size))
+    records = (record for batch in batches for record in face_records(predictor, batch, options))
+    for photo in photos:
+        if photo.status != "ok":
+            yield Record(photo.source, status=photo.status, error=photo.error, time=photo.time)
+        yield from islice(records, len(photo.crops))

@@ -1,0 +1,114 @@
+"""Inputs of a prediction: file names, PIL images and numpy arrays, alone or in any iterable."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from agecli.core.errors import InputError
+from agecli.images.crops import FaceCropper, PhotoFaces, photos_and_frames
+from agecli.images.reading import Pixels, upright_rgb
+from agecli.images.video import Frame
+from agecli.prediction.paths import expand
+
+ImageLike = str | os.PathLike[str] | Image.Image | NDArray[Any]
+Images = ImageLike | Iterable[ImageLike]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture in memory."""
+
+    source: str  # its name in the records
+    pixels: Pixels  # (H, W, 3), RGB, upright
+
+
+Input = str | Picture | PhotoFaces  # a file name, a picture, or the record of a picture that could not be decoded
+
+
+@dataclass(frozen=True)
+class InputCropper:
+    """Finds and cuts the faces of one input. Plain data, because it is sent to worker processes."""
+
+    cropper: FaceCropper
+
+    def __call__(self, item: str | Frame | Picture | PhotoFaces) -> PhotoFaces:
+        """The faces of a file, a video frame or a picture in memory."""
+        if isinstance(item, Picture):
+            return self.cropper.crop(item.source, Image.fromarray(item.pixels))
+        return self.cropper(item)
+
+
+def read_inputs(images: Images, null: bool = False, skip: str | Path | None = None) -> Iterator[Input]:
+    """One input after the other, without reading ahead.
+
+    images: file names, folders, globs, "@list" and "-" (see `paths.expand`), PIL images, or arrays (H, W, 3) of RGB
+    in uint8; one of them or an iterable.   null: names in lists end with a null byte.   skip: a folder to leave out.
+
+    A PIL image that was opened from a file keeps its file name as `source`; other pictures are called "image 0",
+    "image 1", … by their position. Raises InputError for anything else.
+    """
+    alone = isinstance(images, (str, os.PathLike, Image.Image, np.ndarray))
+    for number, image in enumerate([images] if alone else images):  # type: ignore[arg-type]
+        if isinstance(image, (str, os.PathLike)):
+            yield from expand([os.fspath(image)], null, skip=skip)
+        elif isinstance(image, Image.Image):
+            yield _from_pil(image, f"image {number}")
+        else:
+            check_rgb(image, f"image {number}")
+            yield Picture(f"image {number}", np.array(image, order="C"))  # a copy: the caller may reuse its buffer
+
+
+def read_items(inputs: Iterable[Input], every: float) -> Iterator[str | Frame | Picture | PhotoFaces]:
+    """What `InputCropper` takes: photos by their names, the frames of videos (`every` seconds), pictures as they are."""
+    for item in inputs:
+        if isinstance(item, str):
+            yield from photos_and_frames([item], every)
+        else:
+            yield item
+
+
+def names_only(inputs: Iterable[Input], purpose: str) -> Iterator[str]:
+    """The same inputs, all of them file names. Raises InputError at the first picture in memory.
+
+    purpose: the option that needs files, for the message.
+    """
+    for item in inputs:
+        if not isinstance(item, str):
+            raise InputError(f"{purpose} needs files, and `{item.source}` is in memory", hint="pass file names instead")
+        yield item
+
+
+def check_rgb(image: Any, name: str, batch: bool = False) -> None:
+    """Raises InputError unless `image` is an RGB array in uint8: (H, W, 3), or (n, H, W, 3) with `batch`.
+
+    name: what the message calls it.
+    """
+    shape = "(n, H, W, 3)" if batch else "(H, W, 3)"
+    if not isinstance(image, np.ndarray):
+        raise InputError(
+            f"{name} is a {type(image).__name__}",
+            hint=f"pass a file name, a PIL image, or a numpy array of shape {shape}",
+        )
+    if image.dtype != np.uint8 or image.ndim != 3 + batch or image.shape[-1] != 3 or 0 in image.shape[-3:]:
+        raise InputError(
+            f"{name} is an array of shape {image.shape} and type {image.dtype}",
+            hint=f"pass RGB values as uint8 (0 to 255) in shape {shape}",
+        )
+
+
+def _from_pil(image: Image.Image, default: str) -> Picture | PhotoFaces:
+    """Decoded, upright and in RGB, as a file would be."""
+    name = getattr(image, "filename", None)
+    source = name if isinstance(name, str) and name else default
+    try:
+        return Picture(source, np.asarray(upright_rgb(image), dtype=np.uint8))
+    except Exception as error:  # a damaged file can raise almost anything inside its decoder
+        return PhotoFaces(source, status="unreadable", error=f"it is damaged: {error}")

@@ -1,0 +1,59 @@
+"""A package that is missing is named, with the line that installs it; other failed imports keep their traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agecli.core.errors import MissingError
+from agecli.core.extras import EXTRAS, explain, require
+
+
+def test_installed_modules_are_no_error() -> None:
+    require("torch", "dlib")
+
+
+@pytest.mark.parametrize(("extra", "module"), [(extra, module) for extra in EXTRAS for module in EXTRAS[extra]])
+def test_every_optional_module_belongs_to_an_extra(extra: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingError, match=f"^`agecli train` needs {module}, which is not installed$") as missing:
+        require(module, needed_by="`agecli train`")
+    assert missing.value.hint == f"pip install 'agecli[{extra}]'"
+    error = explain(ModuleNotFoundError(name=f"{module}.part"), "`agecli train`")
+    assert error is not None
+    assert (error.message, error.hint) == (missing.value.message, missing.value.hint)
+
+
+@pytest.mark.parametrize("name", ["agecli.nothing", "collections.nothing", "torch.nothing", "", None])
+def test_a_failed_import_that_no_extra_mends_is_not_explained(name: str | None) -> None:
+    assert explain(ModuleNotFoundError(name=name)) is None
+
+
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        ("torch", "train"),
+        ("torch", "evaluate --data ."),
+        ("torch", "export m.safetensors"),
+        ("matplotlib", "plot history runs"),
+    ],
+)
+def test_a_command_without_its_extra_ends_with_3_and_the_line_to_type(module: str, command: str, toy: Path) -> None:
+    done = without(module, f"import sys; sys.argv[1:] = {command.split()}; from agecli.cli import main; main()", toy)
+    expected = f"error: `agecli {command.split()[0]}` needs {module}, which is not installed\n"
+    assert (done.stderr, done.stdout) == (f"{expected} hint: pip install 'agecli[train]'\n", "")
+    assert done.returncode == 3
+
+
+def test_a_python_function_without_its_extra_raises_the_same_error(toy: Path) -> None:
+    done = without("torch", "import agecli; agecli.train", toy)
+    assert done.stderr.endswith("MissingError: `agecli.train` needs torch, which is not installed\n")
+
+
+def without(module: str, code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run code in a process where a module can't be imported."""
+    block = f"import sys; sys.modules[{module!r}] = None; "
+    return subprocess.run([sys.executable, "-c", block + code], cwd=folder, capture_output=True, text=True, timeout=120)

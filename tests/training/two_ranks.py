@@ -1,0 +1,30 @@
+"""Run by torchrun: `agecli train`, and afterwards each rank writes the weights and leaves that it ended with."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from safetensors.torch import save_file
+
+from agecli.cli import main
+from agecli.training.folds import FoldTraining
+
+finish = FoldTraining.finish
+
+
+def finish_and_write(training: FoldTraining) -> None:
+    """Finish the fold, then write rank-N.safetensors: network, forest and EMA of this rank."""
+    tensors, _ = training.learner.state()
+    parts = ("network.", "forest.", "average.")
+    tensors = {name: value.clone().contiguous() for name, value in tensors.items() if name.startswith(parts)}
+    finish(training)
+    tensors |= {f"final.{name}": value.clone() for name, value in training.model.forest.state_dict().items()}
+    save_file(tensors, Path(os.environ["RANK_FILES"]) / f"rank-{os.environ['RANK']}.safetensors")
+
+
+if __name__ == "__main__":
+    FoldTraining.finish = finish_and_write  # type: ignore[assignment, method-assign]
+    sys.argv[0] = "agecli"
+    main()
