@@ -11,7 +11,8 @@ from agecli.cli.progress import Bars
 from agecli.datasets.manifest import Manifest
 from agecli.datasets.protocols import Fold, leakage
 from agecli.studies.cells import Cell
-from agecli.training.folds import Listener
+from agecli.studies.listener import StudyListener
+from agecli.training.context import Listener
 from agecli.training.loop import Step
 from agecli.training.run_folder import Run
 
@@ -35,7 +36,7 @@ class TrainingBars(Bars, Listener):
 
     def fold_started(self, fold: Fold, iteration: int, iterations: int) -> None:
         if iteration:
-            log.info("fold %d: going on after iteration %d", fold.number, iteration)
+            log.info("fold %d: resumed after iteration %d", fold.number, iteration)
         self.iterations, self.name, self.note = iterations, f"fold {fold.number}", ""
 
     def stepped(self, step: Step, images_per_second: float) -> None:
@@ -57,17 +58,17 @@ class TrainingBars(Bars, Listener):
         )
 
 
-class StudyBars(TrainingBars):
+class StudyBars(TrainingBars, StudyListener):
     """A study as it goes on: its cells, and the run of the one at hand."""
 
     started = 0.0
     before = 0  # cells that were finished when it began
 
-    def folds_told(self, done: int, total: int) -> None:
+    def folds_finished(self, done: int, total: int) -> None:
         """While several processes train, and say nothing themselves."""
         self.show("folds", done, total)
 
-    def told(self, cell: Cell, done: int, total: int, seconds: float) -> None:
+    def cell_finished(self, cell: Cell, done: int, total: int, seconds: float) -> None:
         if not self.started:  # the first one that is told of was begun when the study was
             self.started, self.before = time.monotonic() - seconds, done - 1
         left = (time.monotonic() - self.started) / (done - self.before) * (total - done)

@@ -105,7 +105,7 @@ def evaluate(
 
 @dataclass(frozen=True)
 class _Predicted:
-    """The predictions of one measurement, with the readout that was asked for."""
+    """The predictions of one measurement, with the requested readout."""
 
     measurement: Measurement
     predictions: Predictions

@@ -224,13 +224,13 @@ def explain(
     import torch
 
     predictor = TorchPredictor(path, device)
-    forest, about = _forest(predictor.model, path), predictor.card
-    look = FaceCropper(about.picture, None if no_detect else about.alignment or Alignment(), largest=True)
-    seen = look(str(photo))
-    if seen.status != "ok":
-        raise InputError(f"{photo}: {seen.error}", hint="name a photo of a face; --no-detect takes it as it is")
-    record = face_records(predictor, [(seen, 0)], Options())[0].row()
-    pixels = seen.crops[0].pixels
+    forest, card = _forest(predictor.model, path), predictor.card
+    find_faces = FaceCropper(card.picture, None if no_detect else card.alignment or Alignment(), largest=True)
+    detection = find_faces(str(photo))
+    if detection.status != "ok":
+        raise InputError(f"{photo}: {detection.error}", hint="name a photo of a face; --no-detect takes it as it is")
+    record = face_records(predictor, [(detection, 0)], Options())[0].row()
+    pixels = detection.crops[0].pixels
     with torch.inference_mode():
         log_p = forest.route(predictor.model.network(torch.from_numpy(pixels[None]).to(predictor.device)))
         weights = (log_p[0].exp() / log_p.shape[1]).cpu().double().numpy()  # (K, L)
@@ -239,9 +239,9 @@ def explain(
     return ExplainedFace(
         record["age"],
         (record["low"], record["high"]),
-        about.grid,
+        card.grid,
         pixels.transpose(1, 2, 0),
         names,
         weights.reshape(-1),
-        leaves.reshape(-1, len(about.grid)),
+        leaves.reshape(-1, len(card.grid)),
     )

@@ -19,6 +19,7 @@ from agecli.core.errors import InputError
 from agecli.core.files import read_csv
 from agecli.studies.cells import STUDIES, find_study
 from agecli.studies.figures import draw
+from agecli.studies.listener import StudyListener
 from agecli.studies.paper import ABLATION, BENCHMARKS
 from agecli.studies.study import study
 from tests.conftest import Cli, invoke
@@ -192,11 +193,14 @@ def test_cells_on_other_weights_are_not_put_beside_those_there(toy: Path, tmp_pa
 
 def test_folds_are_counted_while_other_processes_train(toy: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
+
+    class Counting(StudyListener):
+        def folds_finished(self, done: int, total: int) -> None:
+            seen.append((done, total))
+
     small: dict[str, Any] = {"iterations": 40, "freeze": True, "weights": "none", "setup": "subject"}
     settings = {"data.size": 32, "data.folds": 3}
-    study(
-        "benchmark", toy, out=tmp_path / "s", jobs=2, settings=settings, folds_told=lambda *n: seen.append(n), **small
-    )
+    study("benchmark", toy, out=tmp_path / "s", jobs=2, settings=settings, listener=Counting(), **small)
     assert seen[-1] == (6, 6)
 
 
