@@ -28,7 +28,7 @@ def audit(
 
     Exits with 1 if something is suspicious; the file lists it.
 
-    Example: agecli audit aligned && agecli train --data aligned --exclude suspicious.csv
+    Example: agecli audit aligned --out suspicious.csv
     """
     listen(quiet, verbose)
     from agecli.cli.progress import Bars

@@ -68,7 +68,7 @@ def main_face(faces: Sequence[Face], photo: Photo) -> Face:
 
     Closeness is 1 - d, where d is the distance between the centres of box and photo, in units of the photo's width and
     height: 1 in the centre, 0.5 at the middle of an edge. So a large bystander cut off at the border does not win against
-    a face of nearly the same size in the centre. (In 5,613 photos of APPA-REAL, see docs/detectors.md.)
+    a face of nearly the same size in the centre (measured in docs/detectors.md).
 
     faces: at least one.
     """
