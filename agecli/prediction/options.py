@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from agecli.core.ages import READOUTS
 from agecli.core.errors import InputError
 from agecli.core.records import OPTIONAL_COLUMNS, RECORD_COLUMNS
-from agecli.images.detection import DETECTORS
+from agecli.images.detection import check_detector
 from agecli.images.video import parse_every
 
 
@@ -20,7 +20,7 @@ class Options:
 
     no_detect: bool = False  # the photos are aligned faces already, as `agecli preprocess` makes them
     detector: str = "auto"  # auto, yunet-dlib, yunet, hog, cnn or haar
-    largest: bool = False  # only the largest face of each photo
+    largest: bool = False  # only the main face of each photo: large, and near the centre
     min_face: int = 0  # pixels; faces whose box has a shorter side than this are left out
     min_score: float | None = None  # 0 to 1; faces with a lower detector score are left out
     readout: str | None = None  # point estimate: mean, median or mode; None is what the model was trained for
@@ -31,8 +31,7 @@ class Options:
     def __post_init__(self) -> None:
         if self.readout is not None and self.readout not in READOUTS:
             raise InputError(f"unknown readout `{self.readout}`", hint=f"choose one of: {', '.join(READOUTS)}")
-        if self.detector not in ("auto", *DETECTORS):
-            raise InputError(f"unknown detector `{self.detector}`", hint=f"choose one of: auto, {', '.join(DETECTORS)}")
+        check_detector(self.detector)
         parse_every(str(self.every))
 
     @property
