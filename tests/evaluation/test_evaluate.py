@@ -194,6 +194,10 @@ def test_excluded_faces_are_left_out_of_a_run_s_own_test_parts(cli: Cli, runs: P
         *("--exclude", "bad labels.txt", "--out", "checkpoint", "--format", "csv"),
     )
     assert next(csv.DictReader(checkpoint.stdout.splitlines()))["images"] == "118"
+    (tmp_path / "all.txt").write_text("\n".join(tested))
+    refused = invoke("evaluate", runs / "a", "--exclude", tmp_path / "all.txt")
+    assert refused.exit_code == 2
+    assert "excludes every test face" in refused.stderr
 
 
 def test_an_unreadable_picture_in_a_later_fold_keeps_all_results_in_one_folder(toy: Path, tmp_path: Path) -> None:
