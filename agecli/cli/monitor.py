@@ -12,7 +12,7 @@ from agecli.datasets.manifest import Manifest
 from agecli.datasets.protocols import Fold, leakage
 from agecli.studies.cells import Cell
 from agecli.studies.listener import StudyListener
-from agecli.training.folds import Listener
+from agecli.training.context import Listener
 from agecli.training.loop import Step
 from agecli.training.run_folder import Run
 
@@ -36,7 +36,7 @@ class TrainingBars(Bars, Listener):
 
     def fold_started(self, fold: Fold, iteration: int, iterations: int) -> None:
         if iteration:
-            log.info("fold %d: going on after iteration %d", fold.number, iteration)
+            log.info("fold %d: resumed after iteration %d", fold.number, iteration)
         self.iterations, self.name, self.note = iterations, f"fold {fold.number}", ""
 
     def stepped(self, step: Step, images_per_second: float) -> None:

@@ -4,40 +4,21 @@ from __future__ import annotations
 
 import logging
 import sys
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agecli.cli.options import (
-    Backbone,
-    BatchSize,
-    ConfigFile,
-    Data,
-    Device,
-    Exclude,
-    Folds,
-    Form,
-    Freeze,
-    Iterations,
-    List,
-    Output,
-    Preset,
-    Quiet,
-    Rate,
-    Seed,
-    Select,
-    Settings,
-    Setup,
-    Verbose,
-    Weights,
-    Workers,
-    assignment,
-    form_of,
-    listen,
-)
+from agecli.cli.options import form_of, listen
+from agecli.cli.run_options import RunOptions, with_run_options
+
+if TYPE_CHECKING:
+    from agecli.studies.study import Outcome
+
+SETTINGS = ("setup", "backbone", "weights", "freeze", "iterations", "batch_size", "lr", "select", "seed")
 
 
+@with_run_options(*SETTINGS)
 def study(
     name: Annotated[
         str,
@@ -47,90 +28,67 @@ def study(
             "benchmark: DRF and DLDLF beside the paper's table of the setup."
         ),
     ],
-    data: Data = None,
-    setup: Setup = None,
-    out: Annotated[Path | None, typer.Option(help="The study's folder.", show_default="studies/<name>")] = None,
-    preset: Preset = None,
-    config: ConfigFile = None,
-    backbone: Backbone = None,
-    weights: Weights = None,
-    freeze: Freeze = None,
-    iterations: Iterations = None,
-    batch_size: BatchSize = None,
-    lr: Rate = None,
-    select: Select = None,
-    folds: Folds = None,
-    seed: Seed = None,
-    list_: List = None,
-    exclude: Exclude = None,
-    set_: Settings = None,
-    device: Device = "auto",
-    workers: Workers = None,
-    jobs: Annotated[int, typer.Option(help="Cells that are trained side by side.")] = 1,
+    run: RunOptions,
+    options: dict[str, Any],
+    jobs: Annotated[int, typer.Option(help="Cells that are trained in parallel.")] = 1,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the checkpoints of all folds, not only of the first.")
     ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the study in --out: finished cells are not repeated.")
-    ] = False,
-    form: Form = None,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Run one of the paper's experiments: its runs, its table beside the paper's numbers, its figure.
 
-    Writes study.csv, the figure (PNG and SVG) and a run folder for each cell, and prints the table.
+    Writes the study's folder, studies/<name> unless --out is given (study.csv, the figure as PNG and SVG, a run folder
+    for each cell), and prints the table. With --resume, finished cells are not repeated.
+
+    Example: agecli study ablation --data aligned --setup subject --freeze
     """
-    from agecli.core.config import OPTIONS
-
-    chosen = {name: value for name, value in locals().items() if name in OPTIONS}
-    settings = dict(assignment(text) for text in set_ or [])
-    listen(quiet, verbose)
+    listen(run.quiet, run.verbose)
+    keywords = run.keywords()
     from agecli.cli.monitor import StudyBars
-    from agecli.reports.figures.style import write_figure
-    from agecli.reports.tables import destination, with_ranges, write_rows
-    from agecli.studies.figures import draw
-    from agecli.studies.study import study as run
-    from agecli.studies.tables import COLUMNS, ENTROPY_COLUMNS, SHOWN
+    from agecli.reports.tables import destination, write_rows
+    from agecli.studies.study import study as run_study
 
-    with StudyBars(quiet) as bars:
-        outcome = run(
+    with StudyBars(run.quiet) as bars:
+        outcome = run_study(
             name,
-            data,
-            out=out,
-            preset=preset,
-            config=config,
-            settings=settings,
-            folds=folds,
-            only=list_,
-            exclude=exclude,
-            device=device,
-            workers=workers,
+            run.data,
+            **keywords,
+            **options,
             jobs=jobs,
             keep=keep,
-            resume=resume,
             listener=bars,
-            **chosen,
         )
-    for kind in ("png", "svg"):
-        write_figure(outcome.folder / f"{name}.{kind}", draw(outcome.study, outcome.rows, outcome.setup, kind))
-    logging.getLogger("agecli").info("wrote %s", outcome.folder / "study.csv")
-    shape = form_of(form, output)
-    columns = ENTROPY_COLUMNS if name == "entropy" else SHOWN if shape == "table" else COLUMNS
-    rows = outcome.rows
-    if shape == "table":
-        reference = {outcome.study.reference: " (reference)"}
-        rows = [
-            {
-                **with_ranges(row),
-                "label": row["label"] + reference.get(row["cell"], ""),
-                "against": row.get("difference"),
-            }
-            for row in rows
-        ]
-    with destination(output, sys.stdout) as stream:
-        write_rows(rows, columns, shape, stream)
+    _write_figures(name, outcome)
+    form = form_of(run.form, run.output)
+    rows, columns = _table(name, outcome, form)
+    with destination(run.output, sys.stdout) as stream:
+        write_rows(rows, columns, form, stream)
     if outcome.failed:
         typer.echo(f"{len(outcome.failed)} cell(s) failed: {', '.join(outcome.failed)}", err=True)
         raise typer.Exit(1)
+
+
+def _write_figures(name: str, outcome: Outcome) -> None:
+    """The study's figure as PNG and SVG, in its folder."""
+    from agecli.reports.figures.style import write_figure
+    from agecli.studies.figures import draw
+
+    for kind in ("png", "svg"):
+        write_figure(outcome.folder / f"{name}.{kind}", draw(outcome.study, outcome.rows, outcome.setup, kind))
+    logging.getLogger("agecli").info("wrote %s", outcome.folder / "study.csv")
+
+
+def _table(name: str, outcome: Outcome, form: str) -> tuple[Sequence[Mapping[str, Any]], Sequence[str]]:
+    """The rows and columns to print: all numbers for programs, the important ones with their ranges for people."""
+    from agecli.reports.tables import with_ranges
+    from agecli.studies.tables import COLUMNS, ENTROPY_COLUMNS, SHOWN
+
+    columns = ENTROPY_COLUMNS if name == "entropy" else SHOWN if form == "table" else COLUMNS
+    if form != "table":
+        return outcome.rows, columns
+    reference = {outcome.study.reference: " (reference)"}
+    rows = [
+        {**with_ranges(row), "label": row["label"] + reference.get(row["cell"], ""), "against": row.get("difference")}
+        for row in outcome.rows
+    ]
+    return rows, columns

@@ -82,8 +82,10 @@ class ForestConfig:
 class BackboneConfig:
     """The network that turns a face picture into features."""
 
-    name: str = setting("timm:tf_efficientnet_lite0", "vgg16, resnet18, … of torchvision, or timm:NAME")
-    weights: str = setting("imagenet", "imagenet, none, a file, or default: the backbone of the bundled model")
+    name: str = setting("timm:tf_efficientnet_lite0", "network: vgg16, resnet18, … of torchvision, or timm:NAME")
+    weights: str = setting(
+        "imagenet", "initial weights: imagenet, none, a file, or default (the backbone of the bundled model)"
+    )
     freeze: bool = setting(False, "keep the backbone's weights; its features are computed once and cached")
     frozen_layers: int = setting(0, "first layers of the backbone that are not trained; saves time", least=0)
     drop_path: float = setting(
@@ -166,7 +168,7 @@ class Config:
     """
 
     model: ModelName = setting("drf", "model of the paper, or regression to compare with")
-    init: str = setting("", "trained model to fine-tune: default, or a checkpoint; empty: none")
+    init: str = setting("", "trained model to fine-tune: default, or a checkpoint")
     ages: AgesConfig = field(default_factory=AgesConfig)
     forest: ForestConfig = field(default_factory=ForestConfig)
     backbone: BackboneConfig = field(default_factory=BackboneConfig)

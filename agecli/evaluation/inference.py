@@ -13,8 +13,9 @@ from agecli.datasets.manifest import Manifest
 from agecli.evaluation.selection import Measurement
 from agecli.model.checkpoint import Checkpoint
 from agecli.scoring.metrics import Predictions
+from agecli.training import inputs as training_inputs
 from agecli.training.inference import distributions
-from agecli.training.inputs import Inputs, PixelInputs, frozen_inputs
+from agecli.training.inputs import Inputs
 from agecli.training.results import read_predictions
 
 log = logging.getLogger("agecli")
@@ -33,9 +34,7 @@ def make_inputs(
     progress: Progress = no_progress,
 ) -> Inputs:
     """The inputs of a checkpoint for all faces of a manifest: cached features if its backbone is frozen, else pixels."""
-    if checkpoint.config.backbone.freeze:
-        return frozen_inputs(checkpoint.model, checkpoint.config, manifest, device, workers, progress)
-    return PixelInputs(manifest, checkpoint.config, device, workers)
+    return training_inputs.make_inputs(checkpoint.model, checkpoint.config, manifest, device, workers, progress)
 
 
 def stored_predictions(measurement: Measurement, folder: Path, source: Mapping[str, str]) -> Predictions | None:

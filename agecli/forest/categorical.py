@@ -1,4 +1,8 @@
-"""Categorical leaves (DLDLF): a distribution over the age grid each, learned by variational bounding."""
+"""Categorical leaves (DLDLF): each is a distribution over the age grid, learned by variational bounding.
+
+Shapes: B faces, K trees, L leaves, A ages.   log_p: log P(l | x), (B, K, L).   d: label distributions, (B, A).
+pi: leaves, (K, L, A).
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,14 @@ from torch import Tensor
 
 from agecli.forest.precision import wide
 
-REACHED = 1e-6  # sum of responsibilities below which a leaf has seen nothing
+REACHED = 1e-6  # sum of responsibilities below which a leaf counts as not reached by any face
 
 
 def log_output(log_p: Tensor, pi: Tensor) -> Tensor:
     """log g_c of each tree, the mixture of its leaves.   (B, K, L), (K, L, A) -> (B, K, A)
 
-    A matrix product is many times quicker than logsumexp over (B, K, L, A). The largest log P is never below -log L, so
-    only leaves that don't count round to 0; a g_c that is 0 all the same stays finite.
+    A matrix product is many times faster than logsumexp over (B, K, L, A). The largest log P is never below -log L, so
+    only negligible leaves round to 0; a g_c of 0 is raised to the smallest normal number, so that its log is finite.
     """
     g = torch.einsum("bkl,kla->bka", log_p.exp(), pi)
     return g.clamp_min(torch.finfo(g.dtype).tiny).log()
@@ -26,7 +30,7 @@ def risk(log_p: Tensor, d: Tensor, pi: Tensor) -> Tensor:
 
 
 def accumulate(log_p: Tensor, d: Tensor, pi: Tensor) -> Tensor:
-    """Sum over the batch of d_c * rho(l | pi_lc, x): what each leaf was shown.   (K, L, A), in float64
+    """Sufficient statistics: the sum over the batch of d_c * rho(l | pi_lc, x).   Returns (K, L, A), float64.
 
     rho = P * pi_lc / g_c, so the sum over faces of d_c * rho is pi_lc times a product of matrices.
     """
@@ -37,8 +41,8 @@ def accumulate(log_p: Tensor, d: Tensor, pi: Tensor) -> Tensor:
 def solve(sums: Tensor, old: Tensor, pseudo_count: float) -> Tensor:
     """The pi that minimises the bound: sums divided by their total.  [eqn:update_leaf_ldl]   (K, L, A)
 
-    The pseudo-count, shared out over the grid, keeps a bin alive that no face fell into. A leaf that no face reaches
-    keeps what it had.
+    sums: of `accumulate`, added over batches and ranks; old: the current pi; pseudo_count: faces, spread over the
+    grid, so that no bin becomes 0. A leaf that no face reaches keeps its old distribution.
     """
     reached = sums.sum(-1, keepdim=True) > REACHED
     counts = sums + pseudo_count / sums.shape[-1]
@@ -47,5 +51,5 @@ def solve(sums: Tensor, old: Tensor, pseudo_count: float) -> Tensor:
 
 
 def uniform_start(trees: int, leaves: int, ages: int) -> Tensor:
-    """pi = 1 / A everywhere.   (K, L, A)"""
+    """The initial leaves, pi = 1 / A.   Returns (K, L, A)."""
     return torch.full((trees, leaves, ages), 1.0 / ages)

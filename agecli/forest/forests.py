@@ -1,6 +1,6 @@
-"""Forests: phi and the leaves of K trees as buffers, behind one interface for all families.
+"""Forests: phi and the leaves of K trees as buffers, behind one interface for all leaf families.
 
-Buffers are saved with the model, moved by `.to(device)`, and out of the optimiser's reach.
+Buffers are saved with the model and moved by `.to(device)`, but the optimiser does not change them.
 """
 
 from __future__ import annotations
@@ -16,52 +16,62 @@ from agecli.forest.gaussian import Gaussians
 from agecli.forest.grids import gaussian_pmf, label_distribution
 from agecli.forest.routing import entropy, leaf_log_probs
 
-Reduce = Callable[[Tensor], Tensor]
+Reduce = Callable[[Tensor], Tensor]  # adds a tensor up over the ranks of a distributed run
 
 
 def alone(sums: Tensor) -> Tensor:
-    """The reduction of a run that is not distributed."""
+    """The reduction of a run in one process: the sums themselves."""
     return sums
 
 
 class Top(nn.Module):
-    """What stands on the units of f and makes ages of them. The engine knows no more of a model than this."""
+    """Base class of the heads, which turn the units of f into ages. The training loop uses only these methods."""
 
-    readout: Readout  # how an age is read; a family begins with the paper's way
+    readout: Readout  # how an age is read from the pmf; by default as in the paper
 
     def __init__(self, grid: AgeGrid) -> None:
         super().__init__()
         self.grid = grid
 
     def start(self, ages: Tensor, source: torch.Generator) -> None:
-        """What can be known from the training ages alone, before the first iteration."""
+        """Initialise from the training ages (n,), in years, before the first iteration; `source` draws random numbers."""
 
     def route(self, units: Tensor) -> Tensor:
-        """What the units say of each face, all that ages depend on: log P(l | x) in a forest.   (B, M) -> (B, …)"""
+        """What ages depend on: log P(l | x) in a forest, (B, K, L), or the age itself in regression, (B,).
+
+        units: f(x), (B, M).
+        """
         raise NotImplementedError
 
     def energy(self, routing: Tensor, y: Tensor, T: float, tree: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """E = R - T * H, which back-propagation lowers, and its parts; of one tree alone if it is named."""
+        """The loss E = R - T * H, and R and H, each the mean over the batch; of one tree alone if `tree` is given.
+
+        routing: of `route`; y: ages (B,), in years; T: temperature of the splits.
+        """
         raise NotImplementedError
 
     def update(self, routing: Tensor, y: Tensor, tau: float, rounds: int, reduce: Reduce = alone) -> None:
-        """Learn from the routing of some faces what is not learned by back-propagation.
+        """Update the leaves from the routing of some faces, which may be none on this rank.
 
-        `reduce` adds up the sums of several ranks, so that all of them end with the same leaves.
+        routing: of `route`; y: ages (B,), in years; tau: temperature of the leaves; rounds: of variational bounding;
+        reduce: adds up the sums of all ranks, which then compute the same leaves.
         """
         raise NotImplementedError
 
     def pmf(self, routing: Tensor) -> Tensor:
-        """The distribution of the age of each face.   (B, …) -> (B, A)"""
+        """The distribution of the age of each face, from the routing.   (B, …) -> (B, A)"""
         raise NotImplementedError
 
     def finished(self) -> nn.Module:
-        """Units -> pmf for a model that learns no more, as simple a graph as can be."""
+        """A module units (B, M) -> pmf (B, A) for a trained model, as a simple graph for the ONNX export."""
         raise NotImplementedError
 
 
 class Forest(Top):
-    """K trees over the units of f. A family says what its leaves are; all else is here."""
+    """K trees over the units of f. Subclasses define the leaves.
+
+    phi: (K, N), the unit of f behind each split node.
+    """
 
     phi: Tensor
 
@@ -70,7 +80,7 @@ class Forest(Top):
         self.register_buffer("phi", phi)  # (K, N)
 
     def route(self, units: Tensor) -> Tensor:
-        """log P(l | x) in float32 at least, whatever the network computes in.   (B, M) -> (B, K, L)"""
+        """log P(l | x), in float32 also under mixed precision.   (B, M) -> (B, K, L)"""
         return leaf_log_probs(units.to(torch.promote_types(units.dtype, torch.float32))[:, self.phi])
 
     def energy(self, routing: Tensor, y: Tensor, T: float, tree: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
@@ -80,7 +90,7 @@ class Forest(Top):
         return R - T * H, R, H
 
     def risk(self, log_p: Tensor, y: Tensor) -> Tensor:
-        """R of each tree.   (B, K, L), (B,) -> (K,)"""
+        """R of each tree, the mean over the batch.   (B, K, L), (B,) -> (K,)"""
         raise NotImplementedError
 
     def leaf_pmf(self) -> Tensor:
@@ -96,7 +106,7 @@ class Forest(Top):
 
 
 class LeafTable(nn.Module):
-    """A forest whose leaves are a table, whatever their family."""
+    """A trained forest, its leaves tabulated on the age grid: units (B, M) -> pmf (B, A)."""
 
     leaves: Tensor
 
@@ -111,7 +121,10 @@ class LeafTable(nn.Module):
 
 
 class GaussianForest(Forest):
-    """DRF: each leaf is a Gaussian over ages."""
+    """DRF: each leaf is a Gaussian over ages.
+
+    leaves: the initial Gaussians, (K, L) each; floor: the least variance, in years^2.
+    """
 
     readout: Readout = "mean"
     mean: Tensor
@@ -130,13 +143,14 @@ class GaussianForest(Forest):
         super().__init__(phi, grid)
         self.noise = noise  # the share of labels that may be anything
         self.floor = floor
-        self.kmeans = kmeans  # whether leaves start as clusters of the ages
-        self.posterior = posterior  # whether a leaf's share in a face depends on the face's age, too
+        self.kmeans = kmeans  # whether leaves start from k-means clusters of the ages
+        self.posterior = posterior  # whether rho depends on the face's age, too; False in NRF
         self.register_buffer("mean", leaves.mean)
         self.register_buffer("variance", leaves.variance)
 
     @property
     def leaves(self) -> Gaussians:
+        """The current leaves."""
         return Gaussians(self.mean, self.variance)
 
     @torch.no_grad()
@@ -157,10 +171,10 @@ class GaussianForest(Forest):
 
     @torch.no_grad()
     def update(self, routing: Tensor, y: Tensor, tau: float, rounds: int, reduce: Reduce = alone) -> None:
-        """Rounds of variational bounding; without the posterior, NRF's rule, whose weights are P(l | x) alone."""
+        """Rounds of variational bounding; without the posterior, the rule of NRF, in which rho = P(l | x)."""
         centre = (self.grid.low + self.grid.high) / 2
         leaves = self.leaves
-        for _ in range(rounds if self.posterior else 1):  # NRF's weights don't change with the leaves
+        for _ in range(rounds if self.posterior else 1):  # in NRF, rho does not depend on the leaves
             rho = gaussian.responsibility(routing, y, leaves, tau) if self.posterior else routing.exp()
             if self.noise:
                 rho = rho * gaussian.clean_share(routing, y, leaves, self.noise, len(self.grid))[..., None]
@@ -173,7 +187,10 @@ class GaussianForest(Forest):
 
 
 class CategoricalForest(Forest):
-    """DLDLF: each leaf is a distribution over the age grid. With alpha = 0, one class for each age, it is DNDF."""
+    """DLDLF: each leaf is a distribution over the age grid. With alpha = 0, one class for each age, it is DNDF.
+
+    pi: the initial leaves, (K, L, A); alpha: std of a label distribution, in years; pseudo_count: in faces.
+    """
 
     readout: Readout = "mode"
     log_pi: Tensor
@@ -188,7 +205,7 @@ class CategoricalForest(Forest):
 
     @torch.no_grad()
     def update(self, routing: Tensor, y: Tensor, tau: float, rounds: int, reduce: Reduce = alone) -> None:
-        """R is convex in pi, so these leaves need no annealing: tau is not used."""
+        """Rounds of variational bounding. R is convex in pi, so that no annealing is needed: tau is not used."""
         d = label_distribution(y.to(routing.dtype), self.alpha, self.grid)
         pi = self.log_pi.exp()
         for _ in range(rounds):

@@ -1,6 +1,8 @@
-"""Gaussian leaves (DRF): a mean and a variance each, in years, learned by variational bounding.
+"""Gaussian leaves (DRF): a mean in years and a variance in years^2 each, learned by variational bounding.
 
 The paper's sigma is a standard deviation in the density and a variance in the update; here it is always the variance.
+
+Shapes: B faces, K trees, L leaves.   log_p: log P(l | x), (B, K, L).   y: ages, (B,).   rho: (B, K, L).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from torch import Tensor
 
 from agecli.forest.precision import wide
 
-REACHED = 1e-6  # sum of responsibilities below which a leaf has seen nothing
+REACHED = 1e-6  # sum of responsibilities below which a leaf counts as not reached by any face
 
 
 @dataclass(frozen=True)
@@ -27,17 +29,17 @@ class Gaussians:
 
 @dataclass(frozen=True)
 class GaussianSums:
-    """All that the leaves need to know about the faces they were shown. Each is (K, L), in float64."""
+    """Sufficient statistics of the leaves over a batch. Each is (K, L), float64."""
 
     weight: Tensor  # sum of rho
     age: Tensor  # sum of rho * y
-    square: Tensor  # sum of rho * y^2; y is centred, so that the difference of squares keeps its digits
+    square: Tensor  # sum of rho * y^2; y is centred, against cancellation in the variance
 
     def __add__(self, other: GaussianSums) -> GaussianSums:
         return GaussianSums(self.weight + other.weight, self.age + other.age, self.square + other.square)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> GaussianSums:
-        """The same sums after `change`: an all-reduce over the ranks of a distributed run, say."""
+        """The sums after `change` was applied to each, such as an all-reduce over ranks."""
         return GaussianSums(change(self.weight), change(self.age), change(self.square))
 
 
@@ -68,7 +70,10 @@ def clean_share(log_p: Tensor, y: Tensor, leaves: Gaussians, noise: float, ages:
 
 
 def free_energy(log_p: Tensor, y: Tensor, leaves: Gaussians, tau: float) -> Tensor:
-    """J' at the posterior that minimises it, which a leaf update never raises; R if tau is 1.  [eqn:new_free_energy]"""
+    """J' at the posterior that minimises it; a leaf update never raises it. R if tau is 1.  [eqn:new_free_energy]
+
+    Returns (K,).
+    """
     return -(tau * (log_p + log_density(y, leaves))).logsumexp(-1).mean(0) / tau
 
 
@@ -78,17 +83,21 @@ def responsibility(log_p: Tensor, y: Tensor, leaves: Gaussians, tau: float) -> T
 
 
 def accumulate(rho: Tensor, y: Tensor, centre: float) -> GaussianSums:
-    """The sums of a batch.   rho: (B, K, L), y: (B,)"""
+    """The sums of a batch; `centre`, in years, is subtracted from all ages."""
     rho, y = wide(rho), wide(y) - centre
     return GaussianSums(rho.sum(0), torch.einsum("bkl,b->kl", rho, y), torch.einsum("bkl,b->kl", rho, y**2))
 
 
 def solve(sums: GaussianSums, old: Gaussians, floor: float, centre: float) -> Gaussians:
-    """The leaf means and variances that minimise the bound.  [eqn:mean_new, eqn:covar_new]"""
+    """The leaf means and variances that minimise the bound.  [eqn:mean_new, eqn:covar_new]
+
+    sums: added over batches and ranks; floor: the least variance; centre: that of `accumulate`. A leaf that no face
+    reaches keeps its old parameters.
+    """
     weight = sums.weight.clamp_min(REACHED)
     mean = sums.age / weight
-    variance = (sums.square / weight - mean**2).clamp_min(floor)  # one face must not become a spike
-    reached = sums.weight > REACHED  # a leaf that no face reaches keeps what it had
+    variance = (sums.square / weight - mean**2).clamp_min(floor)  # a leaf with a single age must not become a spike
+    reached = sums.weight > REACHED
     return Gaussians(
         torch.where(reached, (mean + centre).to(old.mean.dtype), old.mean),
         torch.where(reached, variance.to(old.variance.dtype), old.variance),
@@ -96,7 +105,7 @@ def solve(sums: GaussianSums, old: Gaussians, floor: float, centre: float) -> Ga
 
 
 def random_start(ages: Tensor, trees: int, leaves: int, floor: float, generator: torch.Generator) -> Gaussians:
-    """Means spread over the training ages, in another order for each tree; the variance of all ages in each leaf."""
+    """Means at quantiles of the training ages (n,), in another order for each tree; all variances that of the ages."""
     spread = torch.rand(trees, leaves, generator=generator)
     share = (torch.arange(leaves) + spread) / leaves  # one quantile from each of L equal parts
     means = torch.quantile(ages.double(), share.double().flatten()).view(trees, leaves)
@@ -106,10 +115,10 @@ def random_start(ages: Tensor, trees: int, leaves: int, floor: float, generator:
 
 
 def kmeans_start(ages: Tensor, trees: int, leaves: int, floor: float) -> Gaussians:
-    """L clusters of the training ages, from the youngest leaf to the oldest; the same for each tree."""
+    """k-means clusters of the training ages (n,), by age and the same for each tree: their means and variances."""
     y = ages.double().sort().values
     centres = torch.quantile(y, (torch.arange(leaves, dtype=torch.double) + 0.5) / leaves)
-    for _ in range(100):  # Lloyd's algorithm; on a line the clusters are runs of the sorted ages
+    for _ in range(100):  # Lloyd's algorithm in one dimension
         cluster = torch.bucketize(y, (centres[1:] + centres[:-1]) / 2)
         count = torch.bincount(cluster, minlength=leaves)
         mean = torch.bincount(cluster, y, minlength=leaves) / count.clamp_min(1)

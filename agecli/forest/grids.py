@@ -1,4 +1,4 @@
-"""Distributions laid on the age grid: label distributions d(y), and the Gaussians of leaves."""
+"""Distributions on the age grid: label distributions d(y), and the Gaussians of leaves."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from agecli.forest.precision import wide
 
 
 def years(grid: AgeGrid, like: Tensor) -> Tensor:
-    """The ages on the grid, (A,), with the type and device of `like`."""
+    """The ages of the grid, (A,), in years, with the dtype and device of `like`."""
     return torch.arange(grid.low, grid.high + 1, dtype=like.dtype, device=like.device)
 
 
 def label_distribution(y: Tensor, alpha: float, grid: AgeGrid) -> Tensor:
     """d(y): a Gaussian of std alpha around each age, normalised on the grid.  [eqn:age_distribution]
 
-    y: (B,).   Returns (B, A). With alpha = 0 all of it lies on the nearest year.
+    y: (B,), alpha: both in years.   Returns (B, A). With alpha = 0, one-hot at the nearest year.
     """
     c = years(grid, y)
     if alpha == 0:
@@ -26,18 +26,18 @@ def label_distribution(y: Tensor, alpha: float, grid: AgeGrid) -> Tensor:
 
 
 def gaussian_pmf(mean: Tensor, variance: Tensor, grid: AgeGrid) -> Tensor:
-    """Gaussians laid on the grid so that each keeps its mean, also at the ends.   (...,) -> (..., A)
+    """Gaussians as pmfs on the grid, each with its own mean, also near the ends.   (...,) -> (..., A), float64
 
-    A Gaussian cut off at age 0 has a larger mean than before, and small children would be read as too old. So each is
-    tilted, p(c) ~ N(c; mean, variance) * exp(slope * c), with the slope that gives the mean back. Away from the
-    ends the slope is 0. The mean of a forest's pmf is then exactly the paper's sum of P(l|x) * mu_l.
+    Truncation at age 0 would raise the mean, and small children would be predicted too old. So each Gaussian is
+    tilted exponentially, p(c) ~ N(c; mean, variance) * exp(slope * c), with the slope that restores the mean. Away from
+    the ends the slope is 0. The mean of a forest's pmf is then exactly the paper's sum of P(l|x) * mu_l.
     """
     mean, variance = wide(mean), wide(variance)
     mean = mean.clamp(grid.low + 1e-3, grid.high - 1e-3).unsqueeze(-1)
     offset = years(grid, mean) - mean  # (..., A)
     log_density = -(offset**2) / (2 * variance.unsqueeze(-1))
     low, high = torch.full_like(mean, -50.0), torch.full_like(mean, 50.0)
-    for _ in range(45):  # bisection: the mean grows with the slope
+    for _ in range(45):  # bisection: the mean increases with the slope
         slope = (low + high) / 2
         above = ((log_density + slope * offset).softmax(-1) * offset).sum(-1, keepdim=True) > 0
         low, high = torch.where(above, low, slope), torch.where(above, slope, high)

@@ -1,4 +1,4 @@
-"""Sums in float64, where the device has it."""
+"""Precision of sums: float64, if the device supports it."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from torch import Tensor
 
 
 def wide(x: Tensor) -> Tensor:
-    """float64; float32 on Apple's GPUs, which have no wider one."""
+    """The tensor as float64; as float32 on Apple's GPUs (MPS), which have no float64."""
     return x.float() if x.is_mps else x.double()

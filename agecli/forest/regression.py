@@ -1,4 +1,4 @@
-"""Deep Regression, the model without a forest that the paper compares with: one unit, and the squared error."""
+"""Deep Regression, the baseline of the paper without a forest: one unit, and the squared error."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from agecli.forest.precision import wide
 
 
 class Regression(Top):
-    """The age is centre + spread * f(x): with the mean and the std of the training ages, f has the scale of its start.
+    """The age is centre + spread * f(x), with the mean and the std of the training ages, in years.
 
-    The errors of the last mini-batches say how far off it is, so it gives a distribution as forests do.
+    The predicted distribution is a Gaussian with the mean squared error of the last mini-batches as its variance.
+    floor: the least variance, in years^2.
     """
 
     readout: Readout = "mean"
@@ -30,35 +31,39 @@ class Regression(Top):
 
     @torch.no_grad()
     def start(self, ages: Tensor, source: torch.Generator) -> None:
+        """Set centre, spread and variance from the training ages (n,)."""
         ages = wide(ages)
         self.centre.copy_(ages.mean())
         self.spread.copy_(ages.std(correction=0).clamp_min(self.floor**0.5))
         self.variance.copy_(self.spread**2)
 
     def route(self, units: Tensor) -> Tensor:
-        """The age itself, in years.   (B, 1) -> (B,)"""
+        """The age, in years.   (B, 1) -> (B,)"""
         return self.centre + self.spread * units[:, 0].to(torch.promote_types(units.dtype, torch.float32))
 
     def energy(self, routing: Tensor, y: Tensor, T: float, tree: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """The squared error, as a share of the variance of the training ages; there is no routing to anneal."""
+        """The squared error over the variance of the training ages, twice, and an entropy of 0. T and tree are not used."""
         R = (((routing - y) / self.spread) ** 2).mean()
         return R, R, torch.zeros_like(R)
 
     @torch.no_grad()
     def update(self, routing: Tensor, y: Tensor, tau: float, rounds: int, reduce: Reduce = alone) -> None:
+        """Set the variance to the mean squared error over the faces of all ranks. tau and rounds are not used."""
         square = wide(routing - y) ** 2
         total, count = reduce(torch.stack((square.sum(), square.new_tensor(len(square)))))
         self.variance.copy_((total / count).clamp_min(self.floor))
 
     def pmf(self, routing: Tensor) -> Tensor:
+        """A Gaussian around each age.   (B,) -> (B, A)"""
         return gaussian_pmf(routing, self.variance.expand_as(routing), self.grid).to(routing.dtype)
 
     def finished(self) -> nn.Module:
+        """A module units (B, 1) -> pmf (B, A)."""
         return Reading(self)
 
 
 class Reading(nn.Module):
-    """Units -> pmf, in one step."""
+    """The head of a trained model as one module: units (B, M) -> pmf (B, A)."""
 
     def __init__(self, top: Top) -> None:
         super().__init__()

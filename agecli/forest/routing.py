@@ -1,4 +1,4 @@
-"""Routing: how likely a face is to reach each leaf, P(l | x)."""
+"""Routing: P(l | x), the probability that a face reaches each leaf."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from torch.nn.functional import logsigmoid
 
 
 def draw_phi(trees: int, splits: int, units: int, generator: torch.Generator) -> Tensor:
-    """phi_k: the unit of f behind each split node, drawn without replacement, for each tree by itself.   (K, N)"""
+    """phi_k: the unit of f behind each split node, drawn without replacement, independently for each tree.
+
+    trees: K; splits: N, at most `units`, M.   Returns (K, N), int64.
+    """
     return torch.stack([torch.randperm(units, generator=generator)[:splits] for _ in range(trees)])
 
 
@@ -28,5 +31,5 @@ def leaf_log_probs(logits: Tensor) -> Tensor:
 
 
 def entropy(log_p: Tensor) -> Tensor:
-    """H, the Shannon entropy of P(l | x), averaged over the batch.  [eqn:entropy]   (B, K, L) -> (K,)"""
+    """H, the Shannon entropy of P(l | x), in nats, averaged over the batch.  [eqn:entropy]   (B, K, L) -> (K,)"""
     return -(log_p.exp() * log_p).sum(-1).mean(0)

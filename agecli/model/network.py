@@ -18,7 +18,7 @@ from agecli.model.backbones import build_backbone
 
 
 class Standardise(nn.Module):
-    """(x - mean) / std, with numbers that belong to the model but are not learned by it."""
+    """(x - mean) / std, with constants that are saved with the model, but not learned by back-propagation."""
 
     mean: Tensor
     std: Tensor
@@ -33,7 +33,7 @@ class Standardise(nn.Module):
 
 
 class Mirrored(nn.Module):
-    """Twice the work for features that a mirror does not change: the mean of those of a face and of its mirror image."""
+    """The mean of the features of a face and of its mirror image, in twice the time."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -45,7 +45,12 @@ class Mirrored(nn.Module):
 
 
 class AgeModel(nn.Module):
-    """A CNN whose top units are the split nodes of a forest; or, to compare with, something else on the same units."""
+    """A backbone, a linear layer f, and a head on the units of f: a forest, or regression as a baseline.
+
+    picture: size, crop and colours of the input; mirror: whether features are averaged over the mirror image.
+
+    >>> pmf = build_model(Config())(torch.zeros(1, 3, 224, 224))  # (1, 121)
+    """
 
     def __init__(
         self, backbone: nn.Module, f: nn.Linear, forest: Top, picture: PictureSpec, mirror: bool = False
@@ -61,17 +66,17 @@ class AgeModel(nn.Module):
 
     @property
     def extractor(self) -> nn.Sequential:
-        """(B, 3, H, W), 0 to 255 -> features (B, D): what a frozen backbone computes once."""
+        """Pixels (B, 3, H, W), 0 to 255 -> features (B, D): what is cached if the backbone is frozen."""
         return nn.Sequential(self.colours, Mirrored(self.backbone) if self.mirror else self.backbone)
 
     @property
     def head(self) -> nn.Module:
-        """Features (B, D) -> f(x), the units that split nodes look at (B, M)."""
+        """Features (B, D) -> f(x), the units behind the split nodes (B, M)."""
         return nn.Sequential(self.scale, self.f)
 
     @property
     def network(self) -> nn.Module:
-        """(B, 3, H, W) -> (B, M)"""
+        """Pixels (B, 3, H, W), 0 to 255 -> f(x) (B, M)."""
         return nn.Sequential(*self.extractor, self.scale, self.f)
 
     def ages(self, units: Tensor) -> Tensor:
@@ -79,14 +84,17 @@ class AgeModel(nn.Module):
         return self.forest.pmf(self.forest.route(units))
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """(B, 3, H, W) -> (B, A)"""
+        """Pixels (B, 3, H, W), 0 to 255 -> the distribution of each age (B, A)."""
         return self.ages(self.network(pixels))
 
 
 def build_model(config: Config) -> AgeModel:
-    """A model with random weights, drawn from the seed, and leaves that know nothing yet."""
+    """A model with random weights, drawn from the seed, and leaves before `start_leaves`.
+
+    Raises InputError if the config names an unknown backbone, or a size that it can't take.
+    """
     seed = config.training.seed
-    with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay the caller's
+    with torch.random.fork_rng(devices=[]):  # the caller's random state does not change
         torch.manual_seed(derive(seed, "weights"))
         backbone = build_backbone(
             config.backbone.name,
@@ -105,7 +113,7 @@ def build_model(config: Config) -> AgeModel:
 
 
 def build_forest(config: Config, phi: Tensor, grid: AgeGrid) -> Top:
-    """What stands on the units, by the model's name. Leaves know nothing before their start."""
+    """The head of the model that the config names. phi: (K, N); see `start_leaves` for its leaves."""
     forest = config.forest
     top: Top
     if config.model == "regression":
@@ -124,5 +132,5 @@ def build_forest(config: Config, phi: Tensor, grid: AgeGrid) -> Top:
 
 
 def start_leaves(top: Top, ages: Tensor, seed: int) -> None:
-    """Give what stands on the units its start from the training ages."""
+    """Initialise the leaves from the training ages (n,), in years."""
     top.start(ages, torch.Generator().manual_seed(derive(seed, "leaves")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agecli.studies.cells import Cell
-from agecli.training.folds import Listener
+from agecli.training.context import Listener
 
 
 class StudyListener(Listener):

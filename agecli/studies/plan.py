@@ -14,8 +14,8 @@ from agecli.core.errors import InputError, MissingError
 from agecli.core.files import write_whole
 from agecli.core.parallel import cores
 from agecli.studies.cells import Cell, Study, find_study
+from agecli.training.plan import asked_for
 from agecli.training.run_folder import environment, is_run
-from agecli.training.train import asked_for
 
 FILE = "study.json"
 

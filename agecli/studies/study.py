@@ -20,10 +20,11 @@ from agecli.studies.listener import StudyListener
 from agecli.studies.paper import BENCHMARKS
 from agecli.studies.plan import Plan, make_plan, note_seconds, open_plan
 from agecli.studies.tables import StudyRow, write_table
-from agecli.training.folds import Listener
-from agecli.training.initialisation import first_model
+from agecli.training.context import Listener
+from agecli.training.initialisation import first_model, load_initial
+from agecli.training.plan import choose_folds
 from agecli.training.run_folder import check_backbone, is_run, open_run
-from agecli.training.train import choose_folds, train
+from agecli.training.train import train
 
 log = logging.getLogger("agecli")
 
@@ -161,7 +162,7 @@ def _check_backbone(runs: Iterable[Path]) -> None:
     """Raise InputError if the backbone is not the one that the first cell was begun with: all cells share it."""
     if first := next(filter(is_run, runs), None):
         run = open_run(first)
-        check_backbone(run, fingerprint(first_model(run.config)[0]))
+        check_backbone(run, fingerprint(first_model(run.config, load_initial(run.config))[0]))
 
 
 def _is_finished(run: Path) -> bool:

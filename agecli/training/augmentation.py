@@ -1,4 +1,4 @@
-"""Augmentation: random changes of a face picture that keep its age, each a function of a seed alone."""
+"""Augmentation: random changes of a face picture that keep its age, each determined by a seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agecli.images.reading import PictureSpec, Pixels, resize, to_pixels
 from agecli.model.torchvision_shim import v2
 
 Light = NDArray[np.float32]  # (size, size, 3), 0 to 1
-GREY_SHARE = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # of red, green and blue in what the eye sees as light
+GREY_SHARE = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # luma weights of red, green and blue (ITU-R BT.601)
 
 
 STEPS: dict[str, Callable[[int], list[Any]]] = {
@@ -32,11 +32,14 @@ STEPS: dict[str, Callable[[int], list[Any]]] = {
 
 
 class Augmentation:
-    """A face picture and a seed -> (3, size, size). Plain data, so that it can travel to other processes."""
+    """A callable: a face picture and a seed -> pixels (3, size, size), uint8. It can be pickled for worker processes.
+
+    >>> pixels = Augmentation("modern", spec)(image, seed=7)
+    """
 
     def __init__(self, name: str, spec: PictureSpec, mask: float = 0.0) -> None:
         self.spec, self.mask, self.graded = spec, mask, name == "graded"
-        self.wild = {"wild": 1.0, "mixed": 0.5}.get(name, 0.0)  # the share of pictures that are changed in that way
+        self.wild = {"wild": 1.0, "mixed": 0.5}.get(name, 0.0)  # the share of pictures with strong augmentation
         self.change = v2.Compose(STEPS[name if name in STEPS else "paper"](spec.size))
 
     def __call__(self, image: Image.Image, seed: int) -> Pixels:
@@ -55,14 +58,17 @@ class Augmentation:
 
 
 def augmentation(name: str, spec: PictureSpec, mask: float = 0.0) -> Augmentation | None:
-    """None for the plain centre crop. `mask` is the share of pictures whose outer part is hidden."""
+    """The augmentation of `data.augment`; None for `none`, a plain centre crop.
+
+    mask: the share of pictures whose surroundings are masked, see `hide_outside`.
+    """
     return None if name == "none" else Augmentation(name, spec, mask)
 
 
 def hide_outside(face: NDArray[np.uint8], draw: np.random.Generator) -> NDArray[np.uint8]:
-    """Grey outside of a random tight frame, as `align` leaves it around chips that end at the forehead and the ears.
+    """Mask a face (side, side, 3) with grey outside of a random tight frame, as alignment does with tightly cut photos.
 
-    Without it, a grey border tells which data set a face is from, and with that something of its age. The margins are
+    Otherwise a network can learn from a grey border which data set a face is from, and from that its age. The margins are
     those of UTKFace's chips in the frame of `specs.ARCFACE`, widened both ways.
     """
     side = len(face)
@@ -74,9 +80,10 @@ def hide_outside(face: NDArray[np.uint8], draw: np.random.Generator) -> NDArray[
 
 
 def wild(image: Image.Image, size: int, draw: np.random.Generator, strength: float = 1.0) -> Pixels:
-    """Photos as the world has them: other cameras and frames, faded scans, small and badly compressed files.
+    """Strong augmentation: geometry, light, blur, noise, JPEG artefacts and random erasing.
 
-    `strength`, 0 to 1, scales how far a face is moved and how often each of the other changes is made.
+    image: a face picture; size: of the result, in pixels; draw: the source of random numbers; strength: 0 to 1, scales
+    the geometric changes and the probability of all others. Returns (3, size, size), uint8.
     """
     face = _move(np.asarray(image, dtype=np.uint8), size, draw, strength)
     light = np.asarray(face / 255, dtype=np.float32)
@@ -84,14 +91,14 @@ def wild(image: Image.Image, size: int, draw: np.random.Generator, strength: flo
         light = _relight(light, draw)
     if draw.random() < strength:
         light = _blur(light, draw)
-    if draw.random() < 0.25 * strength:  # the grain of film and of dim rooms
+    if draw.random() < 0.25 * strength:  # sensor noise or film grain
         light += draw.normal(0, draw.uniform(0.01, 0.06), (size, size, int(draw.choice([1, 3]))))
     face = (light * 255).clip(0, 255).astype(np.uint8)
     if draw.random() < 0.3 * strength:
         quality = int(draw.integers(15, 80))
         _, file = cv2.imencode(".jpg", face, [cv2.IMWRITE_JPEG_QUALITY, quality])
         face = np.asarray(cv2.imdecode(file, cv2.IMREAD_COLOR), dtype=np.uint8)
-    if draw.random() < 0.2 * strength:  # a hand, a microphone, a torn corner
+    if draw.random() < 0.2 * strength:  # random erasing: a hand, a microphone, a torn corner
         height, width = draw.integers(size // 8, size // 3, 2)
         top, left = draw.integers(0, size - height), draw.integers(0, size - width)
         face[top : top + height, left : left + width] = draw.integers(0, 256, 3)
@@ -99,7 +106,7 @@ def wild(image: Image.Image, size: int, draw: np.random.Generator, strength: flo
 
 
 def _move(face: NDArray[np.uint8], size: int, draw: np.random.Generator, strength: float) -> NDArray[np.uint8]:
-    """Flip, turn, zoom, stretch and shift in one warp, as detectors' errors and turned heads do."""
+    """Flip, rotate, scale, stretch and shift in one warp, for errors of detectors and turned heads.   (size, size, 3)"""
     middle = (face.shape[1] / 2, face.shape[0] / 2)
     turn, zoom = draw.normal(0, 6 * strength), float(np.exp(draw.normal(0, 0.07 * strength)))
     matrix = cv2.getRotationMatrix2D(middle, turn, zoom)
@@ -113,7 +120,7 @@ def _move(face: NDArray[np.uint8], size: int, draw: np.random.Generator, strengt
 
 
 def _relight(light: Light, draw: np.random.Generator) -> Light:
-    """Exposure, contrast and gamma; the colour casts of lamps and old prints; faded to grey or sepia."""
+    """Change exposure, contrast, gamma, white balance and saturation."""
     light = np.asarray(light ** np.exp(draw.normal(0, 0.25)), dtype=np.float32)
     mean = light.mean()
     contrast, exposure = np.exp(draw.normal(0, 0.2)), draw.normal(0, 0.06)
@@ -125,7 +132,7 @@ def _relight(light: Light, draw: np.random.Generator) -> Light:
 
 
 def _blur(light: Light, draw: np.random.Generator) -> Light:
-    """Out of focus, or from a small file."""
+    """Blur, or scale down and up again, with the chances 20 % and 30 %."""
     size = len(light)
     kind = draw.random()
     if kind < 0.2:

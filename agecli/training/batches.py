@@ -1,4 +1,4 @@
-"""Batches: in an order and with an augmentation that are functions of the seed and the iteration alone."""
+"""Batches, whose order and augmentation depend on the seed and the iteration alone, so that a run can be resumed."""
 
 from __future__ import annotations
 
@@ -22,22 +22,26 @@ Key = tuple[int, int]  # a sample's index, and its position in the stream of all
 
 @dataclass(frozen=True)
 class Batch:
-    """What a network is shown: pixels (B, 3, H, W) or features (B, D), and the ages (B,)."""
+    """The input of a network and its labels. Unreadable pictures are left out, so that B may be 0."""
 
-    inputs: Tensor
-    ages: Tensor
-    indices: tuple[int, ...] = ()
+    inputs: Tensor  # pixels (B, 3, H, W), uint8, or features (B, D), float32
+    ages: Tensor  # (B,), in years
+    indices: tuple[int, ...] = ()  # of the samples; empty for features
     broken: tuple[tuple[str, str], ...] = ()  # path and reason of the files that could not be read
 
     def pin_memory(self) -> Batch:
+        """The same in page-locked memory, for a quicker copy to a GPU; called by the DataLoader."""
         return Batch(self.inputs.pin_memory(), self.ages.pin_memory(), self.indices, self.broken)
 
 
 class Stream(Sampler[list[Key]]):
-    """The samples of iteration `start`, `start + 1`, …: one shuffled pass after the other, cut into batches.
+    """The samples of iteration `start`, `start + 1`, … below `stop`: shuffled passes, cut into batches.
 
-    The ranks of a distributed run share out each batch. With `weights`, a pass has as many samples as ever, and each
-    as often as its weight says, up to one time more or less.
+    samples: how many there are; batch_size: over all ranks, each of which gets its share of every batch.
+    weights: (samples,), or None for equal ones. A weighted pass has as many samples as any other, and each of them in
+    proportion to its weight, rounded up or down.
+
+    >>> next(iter(Stream(samples=5, batch_size=2, seed=0, start=0, stop=10)))  # (index, position) pairs
     """
 
     def __init__(
@@ -69,7 +73,7 @@ class Stream(Sampler[list[Key]]):
             yield keys[self.rank :: self.ranks]
 
     def _order(self, draw: np.random.Generator) -> NDArray[np.int64]:
-        """One pass. Evenly spaced pointers into the weights, laid end to end in a random order, choose its samples."""
+        """The indices of one pass (samples,). With weights, by systematic sampling over a random order."""
         order = draw.permutation(self.samples)
         if self.weights is None:
             return order
@@ -80,7 +84,10 @@ class Stream(Sampler[list[Key]]):
 
 
 def rarity(ages: Sequence[float], power: float) -> NDArray[np.float64] | None:
-    """Weights that lift rare ages: one over the power of how many faces are within two years. None for power 0."""
+    """Sampling weights for rare ages: n ** -power, where n is the number of faces within two years. None for power 0.
+
+    ages: in years. Returns (len(ages),).
+    """
     if not power:
         return None
     years = np.asarray(ages)
@@ -91,7 +98,10 @@ def rarity(ages: Sequence[float], power: float) -> NDArray[np.float64] | None:
 
 
 class Faces(Dataset[tuple[Tensor | None, float, int, str]]):
-    """Face pictures as pixels; one that can't be read comes as None, with the reason."""
+    """A map-style dataset of face pictures: pixels (3, size, size), age, index and error of a sample.
+
+    The pixels of a picture that can't be read are None, and the error says why.
+    """
 
     def __init__(
         self,
@@ -117,6 +127,7 @@ class Faces(Dataset[tuple[Tensor | None, float, int, str]]):
         return torch.from_numpy(pixels), sample.age, index, ""
 
     def collate(self, items: Sequence[tuple[Tensor | None, float, int, str]]) -> Batch:
+        """A batch of the readable ones among these items."""
         good = [(pixels, age, index) for pixels, age, index, _ in items if pixels is not None]
         broken = tuple((self.samples[index].path, reason) for pixels, _, index, reason in items if pixels is None)
         side = self.spec.size
@@ -127,11 +138,12 @@ class Faces(Dataset[tuple[Tensor | None, float, int, str]]):
 
 
 def training_batches(faces: Faces, stream: Stream, workers: int, pin: bool) -> DataLoader[Batch]:
+    """The batches of a stream, read by `workers` processes, or by this one if 0; `pin` for a GPU."""
     return _loader(faces, stream, workers, pin)
 
 
 def every_face(faces: Faces, batch_size: int, workers: int, pin: bool = False) -> DataLoader[Batch]:
-    """Each face once, in order."""
+    """Each face once, in order, without a shuffle."""
     keys = [(index, index) for index in range(len(faces.samples))]
     chunks = [keys[start : start + batch_size] for start in range(0, len(keys), batch_size)]
     return _loader(faces, chunks, workers, pin)
@@ -142,7 +154,7 @@ def _loader(faces: Faces, batches: Stream | list[list[Key]], workers: int, pin: 
 
 
 def feature_batches(features: Tensor, ages: Tensor, stream: Stream) -> Iterator[Batch]:
-    """The same stream over features that were computed before."""
+    """The batches of a stream over cached features (n, D) and their ages (n,)."""
     for keys in stream:
         chosen = torch.tensor([index for index, _ in keys])
         yield Batch(features[chosen], ages[chosen])

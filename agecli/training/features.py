@@ -1,13 +1,14 @@
-"""Features of a frozen backbone: computed once for each face, kept on disk, used by every run that asks for the same.
+"""Features of a frozen backbone: computed once for each face, cached on disk, and shared by all runs.
 
-The key of a feature is a hash of all it depends on: the backbone's name and weights, the crop and the bytes of the
-picture file. Nothing in the store can be stale; at worst it is not there.
+The cache key is a hash of all that a feature depends on: the backbone's name and weights, the crop and the bytes of the
+picture file. So no entry can be stale.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import logging
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -26,18 +27,22 @@ from agecli.model.network import AgeModel
 from agecli.model.pooling import StagePooling
 from agecli.training.batches import Faces, every_face
 
+log = logging.getLogger("agecli")
 VERSION = 1  # raised when pictures are decoded or cut in another way
 BATCH = 16  # pictures; larger ones were not faster on a CPU (benchmarks/memory.py)
 
 
 def cache_folder() -> Path:
-    """Where features are kept: $AGECLI_CACHE, or the user's cache folder."""
+    """The folder of the cache: $AGECLI_CACHE, or `agecli` in the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(os.environ.get("AGECLI_CACHE") or Path(base) / "agecli")
 
 
 class FeatureStore:
-    """An SQLite file of features by key. A batch is stored whole or not at all, also when the process is killed."""
+    """An SQLite file of features by key. A batch is one transaction, so that a kill leaves no half of it.
+
+    All methods raise InputError if the file can't be used.
+    """
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,6 +63,7 @@ class FeatureStore:
             raise InputError(f"the feature cache {self.path} can't be used: {error}", hint) from error
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Tensor]:
+        """The features (D,) that are there, by key."""
         found = {}
         with self._open() as base:
             for key in set(keys):
@@ -67,6 +73,7 @@ class FeatureStore:
         return found
 
     def put(self, rows: Sequence[tuple[bytes, Tensor]]) -> None:
+        """Store features (D,) by key."""
         with self._open() as base:
             pairs = [(key, value.numpy().tobytes()) for key, value in rows]
             base.executemany("INSERT OR REPLACE INTO features VALUES (?, ?)", pairs)
@@ -74,10 +81,10 @@ class FeatureStore:
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """(n, D), a row for each sample; rows of unreadable pictures are NaN and named in `broken`."""
+    """The features of n samples."""
 
-    values: Tensor
-    broken: dict[str, str]  # path -> reason
+    values: Tensor  # (n, D), float32; rows of unreadable pictures are NaN
+    broken: dict[str, str]  # unreadable pictures: path -> reason
 
 
 def compute_features(
@@ -89,7 +96,12 @@ def compute_features(
     workers: int = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Features:
-    """The backbone's features of every sample, from the store or the network."""
+    """The backbone's features of every sample, from the cache or else from the network, which fills the cache.
+
+    model: its extractor is used; name: the backbone's, a part of the cache key; folder: of the samples' paths.
+    workers: processes that read pictures; progress: called with the faces that are done, and all.
+    Raises InputError if the cache can't be used.
+    """
     store = FeatureStore(cache_folder() / "features.sqlite")
     variant = (("mirrored",) if model.mirror else ()) + (("stages", model.f.in_features) if _is_pooled(model) else ())
     seen = (VERSION, name, fingerprint(model), model.picture, *variant)
@@ -98,6 +110,7 @@ def compute_features(
     known = store.get(keys)
     waiting = [index for index, key in enumerate(keys) if key not in known]
     broken: dict[str, str] = {}
+    log.debug("features of %d faces: %d cached, %d to compute", len(keys), len(keys) - len(waiting), len(waiting))
     progress(len(keys) - len(waiting), len(keys))
     faces = Faces(folder, [samples[index] for index in waiting], model.picture)
     extractor = model.extractor.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
@@ -121,12 +134,13 @@ def _is_pooled(model: AgeModel) -> bool:
 
 
 def _filled(pixels: Tensor) -> Tensor:
-    """A whole batch: in a smaller one the last digits of a feature differ, and with them a run that was killed here."""
+    """Pad pixels (n, 3, H, W) to a whole batch: in smaller ones the last digits of a feature differ, and a killed and
+    resumed run would differ from one without a stop."""
     return torch.cat((pixels, pixels.new_zeros(BATCH - len(pixels), *pixels.shape[1:])))
 
 
 def _contents(folder: Path, samples: Sequence[Sample]) -> Iterator[bytes]:
-    """A hash of each picture file; of its name where it can't be read, which the loader will report."""
+    """The SHA-256 of each picture file; that of its name if it can't be read, which the loader will report."""
     for sample in samples:
         try:
             yield hashlib.sha256((folder / sample.path).read_bytes()).digest()

@@ -1,135 +1,116 @@
-"""One fold: a model is trained, selected and tested, and goes on after a stop where it was."""
+"""One fold: a model is trained, selected and tested, and resumed where it was stopped."""
 
 from __future__ import annotations
 
 import copy
 import logging
 import math
-import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
-from agecli.core.config import Config
 from agecli.core.errors import InputError, Interrupted, TrainingError
-from agecli.core.files import link_whole, read_csv, write_csv
-from agecli.core.seeding import derive, generator
-from agecli.datasets.manifest import Manifest
+from agecli.core.files import read_csv, write_csv
+from agecli.core.seeding import derive
 from agecli.datasets.protocols import Fold
-from agecli.model.checkpoint import load_checkpoint, read_tensors, save_checkpoint, write_tensors
+from agecli.model.checkpoint import read_tensors, save_checkpoint, write_tensors
 from agecli.model.network import AgeModel, start_leaves
-from agecli.scoring.calibration import LEAST_FACES, Calibration, calibrate
+from agecli.scoring.calibration import Calibration
 from agecli.scoring.metrics import Predictions
 from agecli.training import distributed
 from agecli.training.batches import Stream, rarity
-from agecli.training.inference import distributions, source_of
-from agecli.training.inputs import FeatureInputs, Inputs
+from agecli.training.context import RunContext
+from agecli.training.finishing import finish_fold
+from agecli.training.inference import distributions
+from agecli.training.inputs import FeatureInputs
 from agecli.training.loop import Learner, Step, fit
 from agecli.training.optimisation import make_optimiser
-from agecli.training.results import write_results
-from agecli.training.run_folder import Run
 from agecli.training.stalling import StallCheck
 
 log = logging.getLogger("agecli")
 HISTORY_COLUMNS = ("iteration", "loss", "nll", "entropy", "T", "tau", "lr", "train_mae", "val_mae", "images_per_second")
 STATE = "agecli-training-state"
-REFRESH_FACES = 5000  # of the training part: more than enough for 160 leaves
-BROKEN_SHARE = 0.01  # of all faces; with more broken pictures than this, something else is wrong
+SAVE_SHARE = 0.05  # of the time that saves may take, for large models
 
 
-class Listener:
-    """What one may want to see of a run while it goes on; each of these does nothing."""
-
-    def run_started(self, run: Run, manifest: Manifest, folds: Sequence[Fold]) -> None: ...
-    def features_computed(self, done: int, total: int) -> None: ...
-    def fold_started(self, fold: Fold, iteration: int, iterations: int) -> None: ...
-    def stepped(self, step: Step, images_per_second: float) -> None: ...
-    def validated(self, iteration: int, mae: float, best: bool) -> None: ...
-    def fold_finished(self, fold: Fold, metrics: Mapping[str, Any]) -> None: ...
-
-
-@dataclass
-class Job:
-    """One run, as its folds see it."""
-
-    run: Run
-    manifest: Manifest
-    config: Config
-    device: torch.device
-    inputs: Inputs
-    start: AgeModel  # with its weights loaded: what every fold begins with
-    trained: bool  # whether its splits and leaves know something already
-    listener: Listener
-    stop: threading.Event
-    broken: dict[str, str] = field(default_factory=dict)
-
-    def skip(self, broken: Mapping[str, str]) -> None:
-        """Name each picture that can't be read, once, and stop if there are too many."""
-        for path, reason in broken.items():
-            if path not in self.broken:
-                log.warning("left out %s: %s", path, reason)
-                self.broken[path] = reason
-        if len(self.broken) > BROKEN_SHARE * len(self.manifest.samples):
-            some = ", ".join(list(self.broken)[:3])
-            raise InputError(
-                f"{len(self.broken)} of {len(self.manifest.samples)} pictures can't be read ({some}, …), which is more than 1 %",
-                hint="mend them, or take them out of the table",
-            )
+def _fresh_model(context: RunContext, train: Sequence[int]) -> AgeModel:
+    """The model before its first iteration, on its device; `train` are the indices of the training faces."""
+    model = copy.deepcopy(context.initial_model)
+    if context.fine_tuned:
+        return model.to(context.device)
+    if context.config.forest.standardise or isinstance(context.inputs, FeatureInputs):
+        context.inputs.standardise(model, train)
+    start_leaves(model.forest, context.age_of(train), context.config.training.seed)
+    return model.to(context.device)
 
 
-def _fresh_model(job: Job, train: Sequence[int]) -> AgeModel:
-    """The model before its first iteration."""
-    model = copy.deepcopy(job.start)
-    if job.trained:
-        return model.to(job.device)
-    if job.config.forest.standardise or isinstance(job.inputs, FeatureInputs):
-        job.inputs.standardise(model, train)
-    train_ages = torch.tensor([job.manifest.samples[index].age for index in train])
-    start_leaves(model.forest, train_ages, job.config.training.seed)
-    return model.to(job.device)
+class Throughput:
+    """Images per second since the last reset, without pauses."""
+
+    def __init__(self) -> None:
+        self.images, self.since = 0, time.monotonic()
+
+    def add(self, images: int) -> float:
+        """Count some more images; the images per second."""
+        self.images += images
+        return self.images / max(1e-9, time.monotonic() - self.since)
+
+    def pause(self, seconds: float) -> None:
+        """Don't count some seconds that were spent on something else."""
+        self.since += seconds
+
+    def reset(self) -> None:
+        """Start counting anew."""
+        self.images, self.since = 0, time.monotonic()
 
 
 class FoldTraining:
-    """One fold: its model and learner, its files, and the best it has seen."""
+    """The training of one fold: its model and learner, its files, and its lowest validation error."""
 
-    def __init__(self, job: Job, fold: Fold) -> None:
-        self.job, self.fold, self.folder = job, fold, job.run.fold(fold.number)
+    def __init__(self, context: RunContext, fold: Fold) -> None:
+        self.context, self.fold, self.folder = context, fold, context.run.fold(fold.number)
         self.main = distributed.rank() == 0  # the rank that writes
-        config = job.config
+        config = context.config
         self.train = fold.train
-        if isinstance(job.inputs, FeatureInputs):
-            self.train = tuple(index for index in fold.train if job.inputs.readable[index])
-        self.model = _fresh_model(job, self.train)
-        network = job.inputs.network(self.model)
-        optimiser = make_optimiser(job.inputs.trained(self.model), config.training)
-        self.learner = Learner(network, self.model.forest, optimiser, config, job.device)
-        self.best = math.inf
+        if isinstance(context.inputs, FeatureInputs):
+            self.train = tuple(index for index in fold.train if context.inputs.readable[index])
+        self.model = _fresh_model(context, self.train)
+        network = context.inputs.network(self.model)
+        optimiser = make_optimiser(context.inputs.trained(self.model), config.training)
+        self.learner = Learner(network, self.model.forest, optimiser, config, context.device)
+        self.best = math.inf  # the lowest validation MAE, in years
         self.saved = time.monotonic()
         self.save_pause = config.training.save_every
         self.history: list[dict[str, Any]] = []
         self.state_file = self.folder / "state.safetensors"
         if self.main:
-            for part in self.folder.glob(".*.part"):  # what a kill in the middle of a write left
+            for part in self.folder.glob(".*.part"):  # left by a kill in the middle of a write
                 part.unlink()
         if self.state_file.is_file():
             self._restore()
 
     def _restore(self) -> None:
+        """Continue from state.safetensors. Raises InputError if it does not fit this model, or an older format."""
         tensors, header = read_tensors(self.state_file, STATE)
-        self.learner.restore(tensors, header["learner"])
-        self.best = header["best"] if header["best"] is not None else math.inf
+        try:
+            self.learner.restore(tensors, header["learner"])
+            best = header["best"]
+        except (KeyError, IndexError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"{self.state_file} can't be resumed by this version of agecli: {error}",
+                hint="remove the file to train this fold again, or resume with the version that wrote it",
+            ) from error
+        self.best = best if best is not None else math.inf
         rows = read_csv(self.folder / "history.csv") if (self.folder / "history.csv").is_file() else []
         names = {name.lower(): name for name in HISTORY_COLUMNS}
         rows = [{names[key]: value for key, value in row.items() if key in names} for row in rows]
         self.history = [row for row in rows if int(row["iteration"]) <= self.learner.iteration]
+        log.debug("restored %s: iteration %d, %d tensors", self.state_file, self.learner.iteration, len(tensors))
 
     def save_state(self) -> None:
-        """Everything up to now, so that a kill costs what comes after and nothing else."""
+        """Write the training state, the history and last.safetensors, so that a kill costs only what comes after."""
         began = time.monotonic()
         tensors, values = self.learner.state()
         if self.main:
@@ -138,12 +119,12 @@ class FoldTraining:
             self.save_model("last.safetensors", None)
             write_tensors(self.state_file, STATE, tensors, {"learner": values, "best": best})
         self.saved = time.monotonic()
-        self.save_pause = max(
-            self.job.config.training.save_every, 20 * (self.saved - began)
-        )  # large models: 5 % of the time at the most
+        seconds = self.saved - began
+        self.save_pause = max(self.context.config.training.save_every, seconds / SAVE_SHARE)
+        log.debug("saved the state after iteration %d in %.2f s", self.learner.iteration, seconds)
 
     def note_validation(self, mae: float | None) -> None:
-        """In the history's row of this iteration; in one of its own if the leaves were not updated in it."""
+        """Put a validation MAE into the history's row of this iteration; add a row if there is none."""
         if mae is None:
             return
         if not self.history or int(self.history[-1]["iteration"]) != self.learner.iteration:
@@ -151,16 +132,21 @@ class FoldTraining:
         self.history[-1]["val_mae"] = f"{mae:.4f}"
 
     def write_history(self) -> None:
+        """Write history.csv."""
         write_csv(self.folder / "history.csv", self.history, HISTORY_COLUMNS)
 
     def save_model(self, name: str, val_mae: float | None) -> None:
+        """Write the model, with averaged weights if there is an EMA, to a file in the fold's folder; on rank 0 only."""
         if self.main:
             notes = {"fold": self.fold.number, "iteration": self.learner.iteration, "val_mae": val_mae}
             with self.learner.as_tested():
-                save_checkpoint(self.folder / name, self.model, self.job.config, notes)
+                save_checkpoint(self.folder / name, self.model, self.context.config, notes)
 
     def validate(self) -> float | None:
-        """The MAE on the validation part; a new best is kept. None if there is no such part."""
+        """The MAE on the validation part, in years; the lowest so far is saved. None if there is no such part.
+
+        Each rank predicts its share of the faces. Raises InputError if none of them can be read.
+        """
         if not self.fold.val:
             return None
         with self.learner.as_tested():
@@ -168,132 +154,91 @@ class FoldTraining:
         if not distributed.total(len(mine)):
             raise InputError("there is no face to validate on", hint="could none of these pictures be read?")
         mean = float(np.abs(mine.error).mean()) if len(mine) else 0.0
-        [mae] = distributed.weighted_mean([mean], len(mine))  # each rank has its share of the faces
+        [mae] = distributed.weighted_mean([mean], len(mine))
         if mae < self.best:
             self.best = mae
             self.save_model("best.safetensors", mae)
-        self.job.listener.validated(self.learner.iteration, mae, mae == self.best)
+        self.context.listener.validated(self.learner.iteration, mae, mae == self.best)
         return mae
 
     def predict(self, model: AgeModel, indices: Sequence[int], calibration: Calibration | None = None) -> Predictions:
-        pmf, read, broken = distributions(model, self.job.inputs, indices, self.job.device)
-        self.job.skip(broken)
-        samples = [self.job.manifest.samples[i] for i in read]
+        """The predictions of a model for some faces of the manifest, without those that can't be read."""
+        pmf, read, broken = distributions(model, self.context.inputs, indices, self.context.device)
+        self.context.skip(broken)
+        samples = [self.context.manifest.samples[i] for i in read]
         return Predictions.from_pmf(pmf, samples, model.forest.readout, model.forest.grid, calibration)
 
-    def refresh_leaves(self) -> None:
-        """One more leaf update, on routing in evaluation mode: the routing that predictions will use."""
-        chosen = generator(self.job.config.training.seed, "refresh", self.fold.number).permutation(self.train)
-        units = self.job.inputs.units(self.model, sorted(chosen[:REFRESH_FACES].tolist()))
-        y = torch.tensor([self.job.manifest.samples[i].age for i in units.indices], device=self.job.device)
-        with torch.no_grad():
-            routing = self.model.forest.route(units.values.to(self.job.device))
-        self.model.forest.update(routing, y, self.learner.tau, self.job.config.forest.update_rounds)
-
-    def learn(self) -> None:
-        """All iterations that are left."""
-        job, config = self.job, self.job.config.training
-        stream = Stream(
+    def _stream(self) -> Stream:
+        """The samples of all iterations that are left, this rank's share of them."""
+        training = self.context.config.training
+        ages = [self.context.manifest.samples[index].age for index in self.train]
+        return Stream(
             len(self.train),
-            config.batch_size,
-            derive(config.seed, "fold", self.fold.number),
+            training.batch_size,
+            derive(training.seed, "fold", self.fold.number),
             self.learner.iteration,
-            config.iterations,
+            training.iterations,
             distributed.rank(),
             distributed.ranks(),
-            rarity([job.manifest.samples[index].age for index in self.train], job.config.data.balance),
+            rarity(ages, self.context.config.data.balance),
         )
-        job.listener.fold_started(self.fold, self.learner.iteration, config.iterations)
-        if job.trained and self.learner.iteration == 0:  # a start that nothing beats is the best one
+
+    def learn(self) -> None:
+        """All iterations that are left. Raises Interrupted, after saving, if the run is to stop."""
+        context, iterations = self.context, self.context.config.training.iterations
+        context.listener.fold_started(self.fold, self.learner.iteration, iterations)
+        if context.fine_tuned and self.learner.iteration == 0:  # the initial model may remain the best one
             self.note_validation(self.validate())
-        stalled = StallCheck(job.config)
-        since = time.monotonic()
-        images = 0
-        for step in fit(self.learner, job.inputs.batches(self.model, self.train, stream)):
-            job.skip(dict(step.broken))
-            images += step.images * distributed.ranks()
-            speed = images / max(1e-9, time.monotonic() - since)
+        throughput, stalled = Throughput(), StallCheck(context.config)
+        for step in fit(self.learner, context.inputs.batches(self.model, self.train, self._stream())):
+            context.skip(dict(step.broken))
+            speed = throughput.add(step.images * distributed.ranks())
             if step.progress:
-                values = {name: f"{value:.6g}" for name, value in vars(step.progress).items()}
-                self.history.append(
-                    {"iteration": step.iteration, **values, "val_mae": "", "images_per_second": f"{speed:.1f}"}
-                )
-                images, since = 0, time.monotonic()
+                self._note_progress(step, speed)
+                throughput.reset()
                 if message := stalled(step.progress.entropy, step.progress.T):
                     log.warning("fold %d, iteration %d: %s", self.fold.number, step.iteration, message)
-            job.listener.stepped(step, speed)
-            if step.iteration % config.eval_every == 0 and step.iteration < config.iterations:
-                paused = time.monotonic()
-                mae = self.validate()
-                since += time.monotonic() - paused
-                self.note_validation(mae)
-            together = distributed.ranks() == 1 or step.iteration % job.config.forest.update_every == 0
-            if together and distributed.any_rank(job.stop.is_set()):
-                self.save_state()
-                raise Interrupted(
-                    f"stopped in fold {self.fold.number} after iteration {step.iteration} of {config.iterations}; all of it is saved",
-                    hint=f"go on with: agecli train --resume --out {job.run.folder}",
-                )
-            if together and distributed.any_rank(time.monotonic() - self.saved > self.save_pause):
-                self.save_state()
+            context.listener.stepped(step, speed)
+            if step.iteration % context.config.training.eval_every == 0 and step.iteration < iterations:
+                began = time.monotonic()
+                self.note_validation(self.validate())
+                throughput.pause(time.monotonic() - began)
+            self._save_or_stop(step)
 
-    def calibrate(self, path: Path) -> None:
-        """Give a checkpoint intervals that keep their word on the validation part, if there is one."""
-        if not self.fold.val:
+    def _note_progress(self, step: Step, speed: float) -> None:
+        """Add a row to the history after a leaf update."""
+        values = {name: f"{value:.6g}" for name, value in vars(step.progress).items()}
+        self.history.append({"iteration": step.iteration, **values, "val_mae": "", "images_per_second": f"{speed:.1f}"})
+        log.debug("fold %d, iteration %d: %s", self.fold.number, step.iteration, values)
+
+    def _save_or_stop(self, step: Step) -> None:
+        """Save the state if that is due, or if the run is to stop, and then raise Interrupted.
+
+        Several ranks do so only after a leaf update, at the same iteration, when no routing waits on any of them.
+        """
+        if distributed.ranks() > 1 and step.iteration % self.context.config.forest.update_every:
             return
-        saved = load_checkpoint(path)
-        said = self.predict(saved.model.to(self.job.device), self.fold.val)
-        if calibration := calibrate(said.pmf, said.age, said.grid):
-            save_checkpoint(path, saved.model, saved.config, saved.notes, calibration)
-        elif path.name == "best.safetensors":  # once
-            log.warning("%s", too_few(len(said), len(self.fold.train) + len(self.fold.val)))
-
-    def finish(self) -> None:
-        """The final leaves, the last checkpoint, and what the selected model says of the test part."""
-        config = self.job.config
-        self.learner.check_finite()
-        self.learner.check_weights()
-        if self.learner.average:
-            self.learner.average.settle()
-        if config.training.refresh_leaves:
-            self.refresh_leaves()
-        mae = self.validate()
-        self.note_validation(mae)
-        if not self.main:
-            return
-        best, last = self.folder / "best.safetensors", self.folder / "last.safetensors"
-        if mae is None:  # nothing to choose by: the last one is the best one known
-            self.save_model(best.name, None)
-        self.calibrate(best)
-        if mae is None or mae == self.best:
-            link_whole(best, last)  # the same file: no second copy
-        else:
-            self.save_model(last.name, mae)
-            self.calibrate(last)
-        self.write_history()
-        path = self.job.run.checkpoint(self.fold.number)
-        selected = load_checkpoint(path)
-        if self.job.trained and selected.notes["iteration"] == 0:
-            log.warning("fold %d: nothing beat %s on the validation part", self.fold.number, config.init)
-        said = self.predict(selected.model.to(self.job.device), self.fold.test, selected.calibration)
-        metrics, *_ = write_results(self.folder, said, source_of(path, self.job.manifest, self.fold.test))
-        self.state_file.unlink(missing_ok=True)
-        self.job.listener.fold_finished(self.fold, metrics)
+        if distributed.any_rank(self.context.stop.is_set()):
+            self.save_state()
+            iterations = self.context.config.training.iterations
+            raise Interrupted(
+                f"stopped in fold {self.fold.number} after iteration {step.iteration} of {iterations}; all of it is saved",
+                hint=f"continue with: agecli train --resume --out {self.context.run.folder}",
+            )
+        if distributed.any_rank(time.monotonic() - self.saved > self.save_pause):
+            self.save_state()
 
 
-def too_few(val: int, faces: int) -> str:
-    """Why intervals are not calibrated, and what would help: of all `faces` to learn from, `val` are held out."""
-    share = math.ceil(100 * LEAST_FACES / faces) / 100
-    remedy = f"use --set data.val_share={share}" if share <= 0.5 else f"{2 * LEAST_FACES} photos or more are needed"
-    return f"{val} validation faces are too few to calibrate intervals, which take {LEAST_FACES}: {remedy}"
+def train_fold(context: RunContext, fold: Fold) -> None:
+    """Train, select and test one fold, resumed where it was stopped.
 
-
-def train_fold(job: Job, fold: Fold) -> None:
-    """Train, select and test one fold; after a stop, from where it was."""
-    training = FoldTraining(job, fold)
+    Raises TrainingError if the loss or the weights are not finite, with the last good checkpoint in its message, and
+    Interrupted if the run is to stop.
+    """
+    training = FoldTraining(context, fold)
     try:
         training.learn()
-        training.finish()
+        finish_fold(training)
     except TrainingError as error:
         training.write_history()
         last = training.folder / "last.safetensors"

@@ -1,4 +1,4 @@
-"""Inference: what a model says of labelled faces, as distributions, and whether what it said before still holds."""
+"""Inference on labelled faces: distributions over ages, and a key that tells whether stored ones are still valid."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from agecli.training.inputs import Inputs
 def distributions(
     model: AgeModel, inputs: Inputs, indices: Sequence[int], device: torch.device
 ) -> tuple[NDArray[np.float32], tuple[int, ...], dict[str, str]]:
-    """The pmf of each face that could be read (n, A), the indices of those, and the pictures that could not."""
+    """The pmf of each face that could be read.
+
+    indices: of samples in the manifest of `inputs`. Returns the pmfs (n, A), the n indices they belong to, and the
+    unreadable pictures, path -> reason.
+    """
     units = inputs.units(model, indices)
     with torch.inference_mode():
         pmf = model.ages(units.values.to(device)).float().cpu().numpy()
@@ -27,7 +31,7 @@ def distributions(
 
 
 def source_of(checkpoint: Path, manifest: Manifest, indices: Sequence[int]) -> dict[str, str]:
-    """What predictions depend on: the checkpoint's bytes, and the labels, sizes and times of the pictures."""
+    """What predictions depend on, as hashes: the checkpoint's bytes; the labels, file sizes and times of the pictures."""
     faces = hashlib.sha256()
     for index in indices:
         sample = manifest.samples[index]

@@ -1,4 +1,4 @@
-"""What a run begins with: a pretrained backbone under a new forest, or a trained model to go on from (`--init`)."""
+"""The model that a run starts from: a pretrained backbone with a new forest, or a trained model to fine-tune (`--init`)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ EYES = (
     "backbone.stages",
     "data.size",
     "data.crop_share",
-)  # what the features of a backbone depend on, but its weights
-COOL = {"forest.split_temperature": 0.0, "forest.leaf_temperature": 1.0}  # annealing would melt what it learned
+)  # what the features of a backbone depend on, besides its weights
+COOL = {"forest.split_temperature": 0.0, "forest.leaf_temperature": 1.0}  # annealing would undo what was learned
 SHAPE = (
     "model",
     "ages.low",
@@ -35,14 +35,14 @@ SHAPE = (
 )  # of splits and leaves
 
 
-def take_over(config: Config, asked: Mapping[str, Any]) -> Config:
-    """The settings of the model that a run begins with, where nothing else was asked for.
+def take_over(config: Config, asked: Mapping[str, Any], first: Checkpoint | None) -> Config:
+    """The config with the settings of the model that a run starts from, except those in `asked`, by dotted name.
 
-    A model to go on from (`--init`) gives all of them; one that only lends its backbone (`--weights`), what it sees.
+    first: the checkpoint of `load_initial`. A model to fine-tune (`--init`) gives its forest, age grid and input;
+    one that only gives its backbone (`--weights`), its input. Raises InputError if both are asked for.
     """
     if config.init and "backbone.weights" in asked:
         raise InputError(f"{config.init} has weights already", hint="leave out --weights, or --init")
-    first = begun_with(config)
     if not first:
         spec = SPECS.get(config.backbone.name)
         return replace(config, {**spec.settings(), **asked}) if spec else config
@@ -55,45 +55,53 @@ def take_over(config: Config, asked: Mapping[str, Any]) -> Config:
     return replace(config, {**_settings(known, ("model", "ages.low", "ages.high", *EYES)), **asked})
 
 
-def begun_with(config: Config) -> Checkpoint | None:
-    """The trained model that a run goes on from, or whose backbone it takes."""
+def load_initial(config: Config) -> Checkpoint | None:
+    """The trained model that a run fine-tunes (`init`), or whose backbone it takes (`backbone.weights`); else None.
+
+    Raises MissingError or InputError if it can't be loaded.
+    """
     return load_checkpoint(named(config.init, ".safetensors")) if config.init else _trained(config.backbone.weights)
 
 
 def _settings(config: Config, beginnings: tuple[str, ...]) -> dict[str, Any]:
+    """The settings whose dotted names begin with one of these."""
     return {name: value for name, value in settings(config) if name.startswith(beginnings)}
 
 
 def _trained(weights: str) -> Checkpoint | None:
-    """The model whose backbone is asked for, if these weights are such a model's."""
+    """The checkpoint that `backbone.weights` names; None if it names bare weights, or no file."""
     if weights == DEFAULT:
         return load_checkpoint(named(DEFAULT, ".safetensors"))
     path = Path(weights).expanduser()
     return load_checkpoint(path) if path.suffix == ".safetensors" and is_checkpoint(path) else None
 
 
-def first_model(config: Config) -> tuple[AgeModel, bool]:
-    """The model before its first iteration, and whether its splits and leaves are trained ones."""
+def first_model(config: Config, checkpoint: Checkpoint | None) -> tuple[AgeModel, bool]:
+    """The model before its first iteration, and whether its splits and leaves are trained ones.
+
+    checkpoint: that of `load_initial(config)`, or None for a pretrained backbone with a new forest.
+    Raises InputError if the checkpoint has another backbone than the config, MissingError if weights are missing.
+    """
     model = build_model(config)
-    checkpoint = begun_with(config)
     if not checkpoint:
         load_weights(model.backbone, config.backbone.name, config.backbone.weights)
         return model, False
     if config.backbone.name != checkpoint.config.backbone.name:
         raise InputError(
             f"{config.init or config.backbone.weights} is a {checkpoint.config.backbone.name}, not a {config.backbone.name}",
-            hint="leave out --backbone, or begin with another model",
+            hint="leave out --backbone, or start from another model",
         )
     model.backbone.load_state_dict(checkpoint.model.backbone.state_dict())
     if not config.init:
         return model, False
     if not _same_forest(config, checkpoint.config):
-        log.info("another forest than that of %s was asked for: it starts anew, on its backbone", config.init)
+        log.info("the forest differs from that of %s: a new one is trained on its backbone", config.init)
         return model, False
     model.load_state_dict(checkpoint.model.state_dict())
     return model, True
 
 
 def _same_forest(one: Config, two: Config) -> bool:
+    """Whether two configs have forests of the same shape, on the same age grid."""
     known = dict(settings(two))
     return all(value == known[name] for name, value in settings(one) if name.startswith(SHAPE))

@@ -1,4 +1,4 @@
-"""What a fold learns from: the pixels of its faces, or features of a frozen backbone."""
+"""What a fold learns from: the pixels of its faces, or features of a frozen backbone. `make_inputs` decides."""
 
 from __future__ import annotations
 
@@ -21,19 +21,24 @@ from agecli.training.features import Features, compute_features
 from agecli.training.optimisation import Part, backbone_parts
 
 EVALUATION_BATCH = 32
+Progress = Callable[[int, int], None]  # faces that are done, of all
 STANDARDISE_FACES = 256  # enough for the std of a feature within 5 %
 
 
 @dataclass(frozen=True)
 class Units:
-    """f(x) of some samples in evaluation mode (n, M), and the indices of those that could be read."""
+    """f(x) of some samples in evaluation mode."""
 
-    values: Tensor
-    indices: tuple[int, ...]
-    broken: dict[str, str]
+    values: Tensor  # (n, M), float32, on the CPU
+    indices: tuple[int, ...]  # of the n samples that could be read
+    broken: dict[str, str]  # unreadable pictures: path -> reason
 
 
 class Inputs(Protocol):
+    """What training and evaluation need of either kind of input."""
+
+    broken: dict[str, str]  # pictures that are known to be unreadable: path -> reason
+
     def network(self, model: AgeModel) -> nn.Module:
         """The part of the model that runs while it learns: inputs -> (B, M)."""
 
@@ -51,20 +56,21 @@ class Inputs(Protocol):
 
 
 def pick_workers(workers: int | None, device: torch.device) -> int:
-    """Processes that read pictures. By default a few for a GPU, and none for a CPU, which has no time to spare."""
+    """The number of processes that read pictures: `workers`, or by default up to 8 for a GPU and none for a CPU, whose
+    cores the network needs."""
     if workers is not None:
         return workers
     return min(8, os.cpu_count() or 1) if device.type == "cuda" else 0
 
 
 def standardise(model: AgeModel, features: Tensor) -> None:
-    """Set the model's scale so that these features (n, D) have mean 0 and std 1 each.
+    """Set the model's scale so that each column of these features (n, D) has mean 0 and std 1.
 
     The split nodes' logits then start with a std of units_std * sqrt(D), about 0.1 to 0.3, whatever the backbone. Raw
     features differ in size by orders of magnitude: small ones would hardly be learned from (8.1 against 8.5 years on
     UTKFace), and features of std 0.04 leave every split at one half for good.
 
-    A feature that hardly ever moves in training is not scaled up, or one odd face would saturate it.
+    A feature that is nearly constant in training is not scaled up, or one outlier would saturate f.
     """
     std = features.std(dim=0, correction=0)
     model.scale.mean.copy_(features.mean(dim=0))
@@ -72,11 +78,12 @@ def standardise(model: AgeModel, features: Tensor) -> None:
 
 
 class PixelInputs:
-    """Pictures, read again at each turn, so that augmentation can change them."""
+    """Pictures, decoded and augmented anew in each pass."""
 
     def __init__(self, manifest: Manifest, config: Config, device: torch.device, workers: int | None) -> None:
         self.manifest, self.config, self.device = manifest, config, device
         self.workers = pick_workers(workers, device)
+        self.broken: dict[str, str] = {}  # known only when a picture is read
         self.pin = device.type == "cuda"
 
     def network(self, model: AgeModel) -> nn.Module:
@@ -93,7 +100,7 @@ class PixelInputs:
     def standardise(self, model: AgeModel, train: Sequence[int]) -> None:
         """Standardise f's inputs by the features of some training faces, as the network sees them while it learns.
 
-        Batch norms use the statistics of the batch, as in training; their running statistics are left as they were.
+        Batch norms use the statistics of the batch, as in training; their running statistics do not change.
         """
         chosen = generator(self.config.training.seed, "standardise").permutation(list(train))[:STANDARDISE_FACES]
         faces = Faces(self.manifest.folder, [self.manifest.samples[index] for index in chosen], model.picture)
@@ -128,11 +135,12 @@ class PixelInputs:
 
 
 class FeatureInputs:
-    """What a frozen backbone makes of the pictures, computed once."""
+    """Features of a frozen backbone, computed once."""
 
     def __init__(self, manifest: Manifest, features: Features, device: torch.device) -> None:
         self.features, self.device = features, device
         self.ages = torch.tensor([sample.age for sample in manifest.samples])
+        self.broken = features.broken
         self.readable = ~features.values.isnan().any(dim=1)
 
     def network(self, model: AgeModel) -> nn.Module:
@@ -152,19 +160,30 @@ class FeatureInputs:
         head = model.head.eval()
         with torch.inference_mode():
             values = head(self.features.values[list(read)].to(self.device)).float().cpu()
-        return Units(values, read, self.features.broken)
+        return Units(values, read, self.broken)
 
 
-def frozen_inputs(
+def no_progress(done: int, total: int) -> None:
+    """Report nothing."""
+
+
+def make_inputs(
     model: AgeModel,
     config: Config,
     manifest: Manifest,
     device: torch.device,
-    workers: int | None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> FeatureInputs:
-    """The features of all faces of a manifest, from the cache as far as they are there."""
-    features = compute_features(
-        model, config.backbone.name, manifest.folder, manifest.samples, device, pick_workers(workers, device), progress
-    )
+    workers: int | None = None,
+    progress: Progress = no_progress,
+) -> Inputs:
+    """The inputs for a model: features of all faces of the manifest if its backbone is frozen, else pixels.
+
+    Features come from the cache as far as they are there; `progress` is told of them.
+
+    >>> units = make_inputs(model, config, manifest, device).units(model, range(10))
+    """
+    if not config.backbone.freeze:
+        return PixelInputs(manifest, config, device, workers)
+    reading = pick_workers(workers, device)
+    name, samples = config.backbone.name, manifest.samples
+    features = compute_features(model, name, manifest.folder, samples, device, reading, progress)
     return FeatureInputs(manifest, features, device)

@@ -1,11 +1,11 @@
 """The paper's alternating loop: Theta by back-propagation on each mini-batch, the leaves every n_B mini-batches.
 
-It prints nothing and saves nothing: it yields, and the caller decides.
+It prints and saves nothing: `fit` yields a `Step` after each iteration, and the caller decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -32,29 +32,32 @@ SMALLER_STEPS = "start again in another --out with a smaller --lr, or with --set
 
 @dataclass(frozen=True)
 class Progress:
-    """What the mini-batches since the last leaf update showed, before the leaves changed."""
+    """Means over the mini-batches since the last leaf update, of all ranks, before the leaves changed."""
 
-    loss: float  # E
+    loss: float  # E = R - T * H
     nll: float  # R
-    entropy: float  # H
-    T: float
-    tau: float
-    lr: float
-    train_mae: float
+    entropy: float  # H, in nats
+    T: float  # temperature of the splits
+    tau: float  # temperature of the leaves
+    lr: float  # learning rate
+    train_mae: float  # in years
 
 
 @dataclass(frozen=True)
 class Step:
-    """One iteration is done."""
+    """The result of one iteration."""
 
-    iteration: int
-    images: int
-    broken: tuple[tuple[str, str], ...]
+    iteration: int  # counted from 1
+    images: int  # that this rank read
+    broken: tuple[tuple[str, str], ...]  # path and reason of pictures that it could not read
     progress: Progress | None  # after a leaf update
 
 
 class Learner:
-    """A network, its forest and its optimiser, and how far they have come."""
+    """A network, its forest and its optimiser, and the state of their training.
+
+    network: inputs -> (B, M), the part of the model that is trained; forest: its leaves are updated here.
+    """
 
     def __init__(
         self, network: nn.Module, forest: Top, optimiser: Optimizer, config: Config, device: torch.device
@@ -75,20 +78,22 @@ class Learner:
 
     @property
     def updates(self) -> int:
-        """Leaf updates so far; both temperatures follow from it."""
+        """Leaf updates so far; both temperatures are functions of it."""
         return self.iteration // self.config.forest.update_every
 
     @property
     def T(self) -> float:
+        """Temperature of the splits: the weight of the entropy in E."""
         return split_temperature(self.updates, self.config.forest.split_temperature, self.config.forest.cooling)
 
     @property
     def tau(self) -> float:
+        """Temperature of the leaves: the exponent of their posterior."""
         return leaf_temperature(self.updates, self.config.forest.leaf_temperature, self.config.forest.cooling)
 
     @property
     def tree(self) -> int | None:
-        """The one tree that learns from this mini-batch, drawn as DNDF does; None: all of them, jointly."""
+        """The tree that learns from this mini-batch, drawn at random as in DNDF; None for all of them, jointly."""
         forest = self.config.forest
         if forest.ensemble == "joint":
             return None
@@ -148,7 +153,7 @@ class Learner:
         return self.forest.route(units[:0]), batch.ages.to(self.device), units.float().sum() * 0
 
     def as_tested(self) -> AbstractContextManager[None]:
-        """The network as it is tested and saved: its average, if there is one."""
+        """A context in which the network has the weights to test and save: the EMA, if there is one."""
         return self.average.shown() if self.average else nullcontext()
 
     def learn_leaves(self) -> Progress | None:
@@ -173,7 +178,8 @@ class Learner:
         return Progress(loss, nll, entropy, self.T, self.tau, lr, mae)
 
     def check_finite(self) -> None:
-        """Stop at a loss that is no number. On a GPU asked once in a while, so that it never waits for the answer."""
+        """Raise TrainingError if a loss since the last leaf update is not finite. On a GPU this is called only now and then,
+        because it waits for the GPU."""
         if not self.losses:
             return
         bad = ~torch.isfinite(torch.stack(list(self.losses.values())))
@@ -182,12 +188,15 @@ class Learner:
             raise TrainingError(f"the loss at iteration {first} is not a number", hint=SMALLER_STEPS)
 
     def check_weights(self) -> None:
-        """Before they are saved: the last step may have ruined them, which only the next loss would show."""
+        """Raise TrainingError if a weight is not finite, before weights are saved: the next loss would come too late."""
         if not all(torch.isfinite(weights).all() for weights in self.network.parameters()):
             raise TrainingError(f"the weights after iteration {self.iteration} are not numbers", hint=SMALLER_STEPS)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """All that is needed to go on as if there had been no stop: tensors, and plain values."""
+        """Tensors by name, and plain values, to resume from as if there had been no stop.
+
+        Raises TrainingError if the losses or the weights are not finite.
+        """
         self.check_finite()
         self.check_weights()
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
@@ -204,28 +213,21 @@ class Learner:
         if self.routing:
             tensors["routing.log_p"] = torch.cat([routing for routing, _ in self.routing])
             tensors["routing.y"] = torch.cat([y for _, y in self.routing])
-        return tensors, {"iteration": self.iteration, "scaler": self.scaler.state_dict()}
+        values = {"iteration": self.iteration, "scaler": self.scaler.state_dict(), "weights": self._weight_names()}
+        return tensors, values
+
+    def _weight_names(self) -> list[str]:
+        """The names of the weights in the order of the optimiser, which numbers them."""
+        names = {id(weight): name for name, weight in self.network.named_parameters()}
+        return [names[id(weight)] for group in self.optimiser.param_groups for weight in group["params"]]
 
     def restore(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-        def under(prefix: str) -> dict[str, Tensor]:
-            return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-
-        self.network.load_state_dict(under("network."))
-        self.forest.load_state_dict(under("forest."))
+        """Take over what `state` returned. Raises KeyError or RuntimeError if it does not fit."""
+        self.network.load_state_dict(_under("network.", tensors))
+        self.forest.load_state_dict(_under("forest.", tensors))
         if self.average:
-            self.average.load(under("average."))
-        slots: dict[int, dict[str, Tensor]] = {}
-        for name, value in under("optimiser.").items():
-            position, _, key = name.partition(".")
-            slots.setdefault(int(position), {})[key] = value
-        weights = [weight for group in self.optimiser.param_groups for weight in group["params"]]
-        for number, slot in slots.items():  # laid out in memory as the weights are: fused optimisers count on it
-            like = weights[number]
-            slots[number] = {
-                key: torch.empty_like(like).copy_(value) if value.shape == like.shape else value
-                for key, value in slot.items()
-            }
-        self.optimiser.load_state_dict({"state": slots, "param_groups": self.optimiser.state_dict()["param_groups"]})
+            self.average.load(_under("average.", tensors))
+        self._restore_optimiser(_under("optimiser.", tensors), values.get("weights"))
         self.iteration = int(values["iteration"])
         if values["scaler"] and self.scaler.is_enabled():
             self.scaler.load_state_dict(values["scaler"])
@@ -233,9 +235,62 @@ class Learner:
             saved = tensors["routing.log_p"].to(self.device), tensors["routing.y"].to(self.device)
             self.routing = [saved if distributed.rank() == 0 else (saved[0][:0], saved[1][:0])]  # each face once
 
+    def _restore_optimiser(self, tensors: Mapping[str, Tensor], names: Sequence[str] | None) -> None:
+        """Take over the optimiser's state, by `<number of the weight>.<name>`; `names` are those of the weights.
+
+        States of older versions have no names: their order is that of `_order_without_layers`, or the current one.
+        Raises ValueError if the shapes fit neither.
+        """
+        slots: dict[int, dict[str, Tensor]] = {}
+        for name, value in tensors.items():
+            position, _, key = name.partition(".")
+            slots.setdefault(int(position), {})[key] = value
+        current = self._weight_names()
+        orders = [names] if names else [_order_without_layers(self.network), current]
+        weights = dict(self.network.named_parameters())
+        order = next((order for order in orders if _fits(order, slots, weights)), None)
+        if order is None:
+            raise ValueError("the optimiser's state does not fit the network")
+        state = {}
+        for number, slot in slots.items():  # fused optimisers need the memory layout of the weights
+            like = weights[order[number]]
+            state[current.index(order[number])] = {
+                key: torch.empty_like(like).copy_(value) if value.shape == like.shape else value
+                for key, value in slot.items()
+            }
+        self.optimiser.load_state_dict({"state": state, "param_groups": self.optimiser.state_dict()["param_groups"]})
+
+
+def _order_without_layers(network: nn.Module) -> list[str]:
+    """The order of an optimiser with two groups, matrices and others, for each direct child of the network."""
+    weights = dict(network.named_parameters())
+    children = dict.fromkeys(name.split(".")[0] for name in weights)
+    parts = [[name for name in weights if name.split(".")[0] == child] for child in children]
+    return [name for part in parts for name in sorted(part, key=lambda name: weights[name].ndim <= 1)]
+
+
+def _fits(order: Sequence[str], slots: Mapping[int, Mapping[str, Tensor]], weights: Mapping[str, nn.Parameter]) -> bool:
+    """Whether every tensor of an optimiser's state is a scalar, or of the shape of its weight in this order."""
+    return all(
+        number < len(order)
+        and order[number] in weights
+        and all(value.ndim == 0 or value.shape == weights[order[number]].shape for value in slot.values())
+        for number, slot in slots.items()
+    )
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
 
 def fit(learner: Learner, batches: Iterable[Batch]) -> Iterator[Step]:
-    """Learn from each batch; a step each, with the progress where the leaves were updated."""
+    """Learn from each batch, and yield a step after it; with its progress if the leaves were updated.  [eqn:best_para_ldl]
+
+    On several ranks, each gets its own share of every batch, and all must get the same number of batches.
+
+    >>> for step in fit(learner, batches): print(step.iteration)
+    """
     every = learner.config.forest.update_every
     for batch in batches:
         learner.learn_splits(batch)

@@ -16,17 +16,17 @@ from agecli.model.pooling import StagePooling
 
 
 def learning_rate(iteration: int, config: TrainingConfig) -> float:
-    """The rate of an iteration, counted from 0: a pure function, so a resumed run has the right one."""
+    """The learning rate of an iteration, counted from 0: a pure function, so that a resumed run has the right one."""
     if config.schedule == "steps":
         return config.lr * config.step_factor ** (iteration // config.step_every)
-    warmup = min(config.warmup, config.iterations // 10)  # a short run has no time for more
+    warmup = min(config.warmup, config.iterations // 10)  # at most a tenth of a short run
     warm = min(1.0, (iteration + 1) / max(1, warmup))
     return config.lr * warm * 0.5 * (1 + math.cos(math.pi * iteration / config.iterations))
 
 
 @dataclass(frozen=True)
 class Part:
-    """Weights that are learned with the same multiple of the learning rate, from iteration `start` on."""
+    """Weights with the same multiple of the learning rate, which is 0 before iteration `start`."""
 
     weights: list[nn.Parameter]
     multiple: float = 1.0
@@ -34,7 +34,7 @@ class Part:
 
 
 def backbone_parts(network: nn.Module, config: TrainingConfig) -> list[Part]:
-    """A part for each layer of a backbone, from the first to the last one, which learns fastest and first."""
+    """A part for each layer of a backbone, first to last: layer-wise learning rates and gradual unfreezing."""
     groups = layers(network)
     return [
         Part(weights, config.backbone_lr * config.layer_decay**below, config.unfreeze_every * (below + 1))
@@ -43,7 +43,7 @@ def backbone_parts(network: nn.Module, config: TrainingConfig) -> list[Part]:
 
 
 def layers(network: nn.Module) -> list[list[nn.Parameter]]:
-    """The weights of a network by layer, first to last: the stages that timm knows, else its direct children."""
+    """The weights of a network by layer, first to last: the layer groups of timm, else its direct children."""
     inner: Any = network.network if isinstance(network, StagePooling) else network
     if hasattr(inner, "group_matcher"):
         from timm.models import group_parameters
@@ -59,7 +59,7 @@ def layers(network: nn.Module) -> list[list[nn.Parameter]]:
 def make_optimiser(parts: Sequence[Part], config: TrainingConfig) -> Optimizer:
     """One optimiser for several parts, each with its own multiple of the learning rate.
 
-    Weight decay pulls on matrices and kernels only: biases and norms have no size that it should shrink.
+    Weight decay acts on matrices and kernels only, not on biases and the weights of norms.
     """
     groups = []
     for part in parts:
@@ -75,6 +75,6 @@ def make_optimiser(parts: Sequence[Part], config: TrainingConfig) -> Optimizer:
 
 
 def set_learning_rate(optimiser: Optimizer, lr: float, iteration: int = 0) -> None:
-    """The rate of every part; 0 for those whose turn has not come."""
+    """Set the learning rate of each part: its multiple of `lr`, or 0 before its first iteration."""
     for group in optimiser.param_groups:
         group["lr"] = lr * group["multiple"] if iteration >= group["start"] else 0.0

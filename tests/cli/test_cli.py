@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import shutil
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import agecli
+from agecli.cli.train import train
+from agecli.core.config import OPTIONS, Config, describe, settings
 from tests.conftest import Cli, invoke
 
 SMALL = (
@@ -50,7 +53,7 @@ def test_completion_is_there(cli: Cli) -> None:
     ("arguments", "code", "says"),
     [
         (("--data", "nowhere"), 3, "there is no data folder nowhere"),
-        (("--depth", 1), 2, "no split node"),
+        (("--depth", 1), 2, "`forest.depth` is 1"),
         (("--units", 30), 2, "--units 31"),
         (("--set", "forest.tree=4"), 2, "did you mean `forest.trees`?"),
         (("--set", "forest.trees"), 2, "--set section.key=value"),
@@ -77,6 +80,28 @@ def test_a_wrong_call_of_train(toy: Path, tmp_path: Path, arguments: tuple[objec
     assert "Traceback" not in done.output
     assert done.stdout == ""
     assert not (tmp_path / "run").exists()  # so that the same call, mended, is not told that there is a run already
+
+
+def test_the_options_of_train_show_the_defaults_of_the_config() -> None:
+    shown = dict(settings(Config()))
+    parameters = inspect.signature(train).parameters
+    for name, setting in OPTIONS.items():
+        option = parameters[name].annotation.__metadata__[0]
+        assert option.show_default in (str(shown[setting]), f"{shown[setting]}".removesuffix(".0"), "none")
+        assert option.help.lower().startswith(describe(setting).about.lower())
+    assert set(OPTIONS) <= set(inspect.signature(agecli.train).parameters)
+
+
+def test_verbose_adds_debug_messages_and_quiet_takes_all_but_warnings(toy: Path, tmp_path: Path, cli: Cli) -> None:
+    base = ("train", "--data", toy, *SMALL, "--iterations", 50)
+    plain = cli(*base, "--out", "plain").stderr
+    verbose = cli(*base, "--out", "verbose", "--verbose").stderr
+    quiet = cli(*base, "--out", "quiet", "--quiet").stderr
+    assert "iteration 50: {'loss'" in verbose
+    assert "features of" in verbose
+    assert "{'loss'" not in plain
+    assert "validation MAE" in plain
+    assert "validation MAE" not in quiet
 
 
 @pytest.mark.parametrize("backbone", ["vgg16", "timm:resnet10t"])

@@ -60,7 +60,7 @@ def test_half_precision_weights_fill_a_pooled_network(tmp_path: Path) -> None:
 
 def test_edgeface_brings_its_size_colours_and_stages() -> None:
     asked = {"backbone.name": "edgeface_s", "backbone.weights": "none"}
-    config = take_over(replace(Config(), asked), asked)
+    config = take_over(replace(Config(), asked), asked, None)
     assert (config.data.size, config.backbone.stages) == (112, 3)
     backbone = build_backbone("edgeface_s", config.data.size, config.data.crop_share, stages=config.backbone.stages)
     assert backbone.features == 2 * (96 + 160 + 304)
@@ -78,7 +78,7 @@ def test_the_network_sees_arcface_eyes() -> None:
 
 def test_asked_settings_win_over_the_backbones_own() -> None:
     asked = {"backbone.name": "edgeface_s", "backbone.weights": "none", "backbone.stages": 1}
-    assert take_over(replace(Config(), asked), asked).backbone.stages == 1
+    assert take_over(replace(Config(), asked), asked, None).backbone.stages == 1
 
 
 def test_edgeface_has_no_imagenet_weights() -> None:

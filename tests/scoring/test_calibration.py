@@ -17,7 +17,7 @@ from agecli.scoring.calibration import (
     widened,
     widening,
 )
-from agecli.training.folds import too_few
+from agecli.training.finishing import too_few
 
 GRID = AgeGrid()
 

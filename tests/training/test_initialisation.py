@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,8 +13,8 @@ from agecli.core.config import Config, replace
 from agecli.core.errors import InputError
 from agecli.core.files import read_csv
 from agecli.model.bundled import named
-from agecli.model.checkpoint import load_checkpoint
-from agecli.training.initialisation import first_model, take_over
+from agecli.model.checkpoint import Checkpoint, load_checkpoint
+from agecli.training.initialisation import first_model, load_initial, take_over
 from tests.training.test_train import TINY
 
 
@@ -25,11 +26,16 @@ def trained(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run/fold-1/best.safetensors"
 
 
+def inherit(changes: dict[str, Any], asked: dict[str, Any]) -> Config:
+    config = replace(Config(), changes)
+    return take_over(config, asked, load_initial(config))
+
+
 def test_it_begins_as_the_model_that_it_goes_on_from(trained: Path) -> None:
-    config = take_over(replace(Config(), {"init": str(trained)}), {})
+    config = inherit({"init": str(trained)}, {})
     assert (config.forest.trees, config.data.size) == (3, 64)
     assert (config.forest.split_temperature, config.forest.leaf_temperature) == (0.0, 1.0)
-    start, known = first_model(config)
+    start, known = first_model(config, load_initial(config))
     pixels = torch.randint(0, 256, (4, 3, 64, 64), dtype=torch.uint8)
     with torch.inference_mode():
         assert torch.equal(start.eval()(pixels), load_checkpoint(trained).model(pixels))
@@ -38,17 +44,17 @@ def test_it_begins_as_the_model_that_it_goes_on_from(trained: Path) -> None:
 
 def test_what_is_asked_for_wins_and_another_forest_starts_anew(trained: Path) -> None:
     asked = {"init": str(trained), "forest.trees": 2}
-    config = take_over(replace(Config(), asked), asked)
+    config = inherit(asked, asked)
     assert config.forest.trees == 2
     assert config.forest.split_temperature == 1  # what starts anew is annealed
-    start, known = first_model(config)
+    start, known = first_model(config, load_initial(config))
     assert not known
     backbone = load_checkpoint(trained).model.backbone.state_dict()
     assert all(torch.equal(value, backbone[name]) for name, value in start.backbone.state_dict().items())
     with pytest.raises(InputError, match="not a resnet18"):
-        first_model(replace(config, {"backbone.name": "resnet18"}))
+        first_model(replace(config, {"backbone.name": "resnet18"}), load_initial(config))
     with pytest.raises(InputError, match="has weights already"):
-        take_over(config, {"backbone.weights": "imagenet"})
+        take_over(config, {"backbone.weights": "imagenet"}, load_initial(config))
 
 
 def test_it_forgets_nothing_and_a_file_of_settings_is_heard(toy: Path, trained: Path, tmp_path: Path) -> None:
@@ -71,23 +77,37 @@ def test_it_forgets_nothing_and_a_file_of_settings_is_heard(toy: Path, trained: 
 
 def test_a_trained_model_can_lend_its_backbone_alone(trained: Path) -> None:
     asked = {"backbone.weights": str(trained), "forest.depth": 4}
-    config = take_over(replace(Config(), asked), asked)
+    config = inherit(asked, asked)
     assert (config.data.size, config.forest.trees, config.forest.split_temperature) == (64, 5, 1)
-    start, known = first_model(config)
+    start, known = first_model(config, load_initial(config))
     assert not known
     lent = load_checkpoint(trained).model.backbone.state_dict()
     assert all(torch.equal(value, lent[name]) for name, value in start.backbone.state_dict().items())
     with pytest.raises(InputError, match="not a resnet18"):
-        first_model(replace(config, {"backbone.name": "resnet18"}))
+        first_model(replace(config, {"backbone.name": "resnet18"}), load_initial(config))
 
 
 def test_the_backbone_of_the_bundled_model_has_a_name() -> None:
     asked = {"backbone.weights": "default", "model": "dldlf"}
-    config = take_over(replace(Config(), asked), asked)
+    config = inherit(asked, asked)
     bundled = load_checkpoint(named("default", ".safetensors"))
     assert config.data.size == bundled.config.data.size
     assert config.forest.cooling == Config().forest.cooling
-    start, known = first_model(config)
+    start, known = first_model(config, load_initial(config))
     assert (known, start.forest.readout) == (False, "mode")
     lent = bundled.model.backbone.state_dict()
     assert all(torch.equal(value, lent[name]) for name, value in start.backbone.state_dict().items())
+
+
+def test_the_initial_model_is_loaded_once(
+    toy: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[Path] = []
+
+    def count(path: Path) -> Checkpoint:
+        loaded.append(path)
+        return load_checkpoint(path)
+
+    monkeypatch.setattr("agecli.training.initialisation.load_checkpoint", count)
+    agecli.train(toy, out=tmp_path / "run", init=trained, iterations=10, batch_size=16, freeze=True)
+    assert loaded == [trained]

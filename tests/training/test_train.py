@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import random
 import shutil
@@ -10,14 +11,24 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 import agecli
+from agecli.core.config import replace
 from agecli.core.errors import InputError
 from agecli.core.files import read_csv
+from agecli.forest.forests import Forest
+from agecli.model.checkpoint import load_checkpoint, write_tensors
+from agecli.model.network import build_model
+from agecli.training.batches import Batch, Stream, feature_batches
+from agecli.training.folds import STATE
+from agecli.training.run_folder import open_run
 from tests.conftest import Cli, invoke
 
 SMALL = ("--backbone", "timm:test_efficientnet", "--weights", "none", "--set", "data.size=64", "--batch-size", "16")
@@ -112,6 +123,16 @@ def start(folder: Path, *arguments: object) -> subprocess.Popen[bytes]:
     )
 
 
+def wait_until(process: subprocess.Popen[bytes], condition: Callable[[], bool], deadline: float = 120) -> None:
+    """Wait for a condition, or for the end of the process; kill it and fail at the deadline, in seconds."""
+    end = time.monotonic() + deadline
+    while process.poll() is None and not condition():
+        if time.monotonic() > end:
+            process.kill()
+            pytest.fail(f"nothing happened within {deadline} s")
+        time.sleep(0.01)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "inputs"), [("drf", "pixels"), ("dldlf", "frozen")])
 def test_kill_9_and_resume_give_the_same_predictions(
@@ -126,18 +147,17 @@ def test_kill_9_and_resume_give_the_same_predictions(
     kills = 0
     for attempt in range(3):
         process = start(tmp_path, *base, "--out", "broken", *(["--resume"] if attempt else []))
-        seen = state.stat().st_mtime_ns if state.exists() else 0
-        while process.poll() is None and (not state.exists() or state.stat().st_mtime_ns == seen):
-            time.sleep(0.01)  # until it has got further than the last one
+        before = state.stat().st_mtime_ns if state.exists() else 0
+        wait_until(process, lambda: state.exists() and state.stat().st_mtime_ns != before)  # noqa: B023
         time.sleep(dice.uniform(0, 0.5))
         kills += process.poll() is None
         process.kill()
-        process.wait()
+        process.wait(timeout=30)
     assert kills >= 2
     assert not (tmp_path / "broken/fold-1/metrics.csv").exists()
     done = cli("train", "--resume", "--out", "broken")
     assert done.returncode == 0, done.stderr
-    assert "going on after iteration" in done.stderr
+    assert "resumed after iteration" in done.stderr
     for name in ("predictions.csv", "metrics.csv"):
         assert (tmp_path / "broken/fold-1" / name).read_bytes() == (tmp_path / "whole/fold-1" / name).read_bytes()
     for column in ("iteration", "loss", "T", "tau", "train_mae", "val_mae"):
@@ -156,8 +176,8 @@ def test_a_polite_stop_saves_and_says_how_to_go_on(cli: Cli, toy: Path, tmp_path
         out = f"run-{number}"
         command = [sys.executable, "-m", "agecli", "train", *base, "--out", out]
         process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-        while process.poll() is None and not (tmp_path / out / "fold-1/state.safetensors").exists():
-            time.sleep(0.01)
+        state = tmp_path / out / "fold-1/state.safetensors"
+        wait_until(process, state.exists)
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=120)
         assert process.returncode == 130, stderr
@@ -283,3 +303,87 @@ def test_a_name_of_its_own_from_model_and_setup(cli: Cli, toy: Path, tmp_path: P
     )
     assert (tmp_path / "runs/dldlf-random/config.toml").read_text().startswith('model = "dldlf"')
     assert (tmp_path / "runs/dldlf-random/fold-1/best.safetensors").exists()
+
+
+def trained_forest(run: Path) -> dict[str, torch.Tensor]:
+    """phi and the leaves of a run's last checkpoint."""
+    tensors = load_file(run / "fold-1/last.safetensors")
+    return {name: value for name, value in tensors.items() if name.startswith("forest.")}
+
+
+def test_another_assignment_is_another_phi_on_the_same_network(toy: Path, tmp_path: Path) -> None:
+    for number in (0, 0, 1):
+        settings = {**TINY["settings"], "forest.assignment": number}
+        agecli.train(toy, out=tmp_path / str(number), resume=True, **{**TINY, "settings": settings})
+    first, second = (trained_forest(tmp_path / name) for name in ("0", "1"))
+    assert not torch.equal(first["forest.phi"], second["forest.phi"])
+    config = load_checkpoint(tmp_path / "0/fold-1/last.safetensors").config
+    changed = build_model(replace(config, {"forest.assignment": 1}))
+    assert isinstance(changed.forest, Forest)
+    assert torch.equal(changed.forest.phi, second["forest.phi"])
+    assert torch.equal(changed.f.weight, build_model(config).f.weight)
+
+
+def test_refreshed_leaves_are_fitted_to_the_routing_that_predicts(toy: Path, tmp_path: Path) -> None:
+    """30 iterations have no leaf update: without the refresh leaves keep their random start."""
+    for refresh in (True, False):
+        settings = {**TINY["settings"], "training.refresh_leaves": refresh}
+        agecli.train(toy, out=tmp_path / str(refresh), **{**TINY, "settings": settings})
+    fitted, start = (trained_forest(tmp_path / str(refresh)) for refresh in (True, False))
+    assert start["forest.variance"].unique().numel() == 1
+    assert fitted["forest.variance"].unique().numel() > 1
+    ages = torch.tensor([float(row["age"]) for row in read_csv(toy / "labels.csv")])
+    assert fitted["forest.mean"].min() >= ages.min()
+    one, two = (load_file(tmp_path / str(refresh) / "fold-1/last.safetensors") for refresh in (True, False))
+    assert torch.equal(one["f.weight"], two["f.weight"])  # the leaves alone are refreshed
+
+
+def test_balance_draws_rare_ages_more_often(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A face whose age no other has within two years is drawn more often, and common ages less often."""
+    shutil.copytree(toy, tmp_path / "data")
+    table = [row.split(",") for row in (tmp_path / "data/labels.csv").read_text().splitlines()]
+    place = table[0].index("age")
+    for number, row in enumerate(table[1:]):
+        row[place] = "90" if number % 12 == 0 else "30"
+    (tmp_path / "data/labels.csv").write_text("\n".join(",".join(row) for row in table) + "\n")
+    ages: list[float] = []
+
+    def note(features: torch.Tensor, y: torch.Tensor, stream: Stream) -> Iterator[Batch]:
+        for batch in feature_batches(features, y, stream):
+            ages.extend(batch.ages.tolist())
+            yield batch
+
+    monkeypatch.setattr("agecli.training.inputs.feature_batches", note)
+    shares = {}
+    for balance in (0.0, 1.0):
+        ages.clear()
+        settings = {**TINY["settings"], "data.balance": balance}
+        agecli.train(tmp_path / "data", out=tmp_path / str(balance), **{**TINY, "settings": settings})
+        shares[balance] = sum(age == 90 for age in ages) / len(ages)
+    assert shares[0.0] < 0.15
+    assert shares[1.0] == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_run_folder_of_before_the_number_of_folds_was_stored_is_read_and_resumed(toy: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    agecli.train(toy, out=run, setup="subject", folds="1", **TINY)
+    about = json.loads((run / "environment.json").read_text())
+    assert about.pop("folds") == open_run(run).count_folds() == 5
+    (run / "environment.json").write_text(json.dumps(about))
+    assert open_run(run).count_folds() == 5
+    report = agecli.train(out=run, resume=True, folds="1-2")
+    assert [row["fold"] for row in report.rows] == [1, 2, "mean", "std", "pooled"]
+    del about["backbone_sha256"]
+    (run / "environment.json").write_text(json.dumps(about))
+    with pytest.raises(InputError, match=r"environment\.json can't be used: KeyError\('backbone_sha256'\)"):
+        agecli.train(out=run, resume=True)
+
+
+def test_a_state_that_does_not_fit_is_one_clear_error(toy: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    agecli.train(toy, out=run, **TINY)
+    for name in ("metrics.csv", "predictions.csv"):
+        (run / "fold-1" / name).unlink()
+    write_tensors(run / "fold-1/state.safetensors", STATE, {"network.w": torch.zeros(1)}, {"learner": {}, "best": None})
+    with pytest.raises(InputError, match=r"state\.safetensors can't be resumed by this version"):
+        agecli.train(out=run, resume=True)

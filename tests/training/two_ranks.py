@@ -9,9 +9,9 @@ from pathlib import Path
 from safetensors.torch import save_file
 
 from agecli.cli import main
+from agecli.training import folds
+from agecli.training.finishing import finish_fold
 from agecli.training.folds import FoldTraining
-
-finish = FoldTraining.finish
 
 
 def finish_and_write(training: FoldTraining) -> None:
@@ -19,12 +19,12 @@ def finish_and_write(training: FoldTraining) -> None:
     tensors, _ = training.learner.state()
     parts = ("network.", "forest.", "average.")
     tensors = {name: value.clone().contiguous() for name, value in tensors.items() if name.startswith(parts)}
-    finish(training)
+    finish_fold(training)
     tensors |= {f"final.{name}": value.clone() for name, value in training.model.forest.state_dict().items()}
     save_file(tensors, Path(os.environ["RANK_FILES"]) / f"rank-{os.environ['RANK']}.safetensors")
 
 
 if __name__ == "__main__":
-    FoldTraining.finish = finish_and_write  # type: ignore[assignment, method-assign]
+    setattr(folds, "finish_fold", finish_and_write)  # noqa: B010
     sys.argv[0] = "agecli"
     main()

@@ -1,0 +1,106 @@
+"""The end of a fold's training: final leaves, calibrated checkpoints, and predictions for the test part."""
+
+from __future__ import annotations
+
+import logging
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from agecli.core.files import link_whole
+from agecli.core.seeding import generator
+from agecli.model.checkpoint import load_checkpoint, save_checkpoint
+from agecli.scoring.calibration import LEAST_FACES, calibrate
+from agecli.training.inference import source_of
+from agecli.training.results import write_results
+
+if TYPE_CHECKING:
+    from agecli.training.folds import FoldTraining
+
+log = logging.getLogger("agecli")
+REFRESH_FACES = 5000  # of the training part: more than enough for 160 leaves
+
+
+def finish_fold(training: FoldTraining) -> None:
+    """Average the weights, refresh the leaves, write both checkpoints, and test the selected one; on rank 0 only the
+    files. Raises TrainingError if the loss or the weights are not finite."""
+    learner, training_config = training.learner, training.context.config.training
+    learner.check_finite()
+    learner.check_weights()
+    if learner.average:
+        learner.average.settle()
+    if training_config.refresh_leaves:
+        refresh_leaves(training)
+    mae = training.validate()
+    training.note_validation(mae)
+    if training.main:
+        _write_checkpoints(training, mae)
+        training.write_history()
+        _test(training)
+        training.state_file.unlink(missing_ok=True)
+
+
+def refresh_leaves(training: FoldTraining) -> None:
+    """One more leaf update, on routing in evaluation mode: the routing that predictions will use.
+
+    The faces are at most REFRESH_FACES of the training part; all ranks use the same ones.
+    """
+    context = training.context
+    chosen = generator(context.config.training.seed, "refresh", training.fold.number).permutation(training.train)
+    units = context.inputs.units(training.model, sorted(chosen[:REFRESH_FACES].tolist()))
+    y = context.age_of(units.indices).to(context.device)
+    forest = training.model.forest
+    with torch.no_grad():
+        routing = forest.route(units.values.to(context.device))
+    forest.update(routing, y, training.learner.tau, context.config.forest.update_rounds)
+    log.debug("refreshed the leaves on %d faces", len(y))
+
+
+def _write_checkpoints(training: FoldTraining, mae: float | None) -> None:
+    """best.safetensors and last.safetensors, with calibrated intervals; one file under two names if they are equal.
+
+    mae: of the last iteration on the validation part; None if there is no such part, and the last one is the best.
+    """
+    best, last = training.folder / "best.safetensors", training.folder / "last.safetensors"
+    if mae is None:
+        training.save_model(best.name, None)
+    _calibrate(training, best)
+    if mae is None or mae == training.best:
+        link_whole(best, last)
+    else:
+        training.save_model(last.name, mae)
+        _calibrate(training, last)
+
+
+def _calibrate(training: FoldTraining, path: Path) -> None:
+    """Add the conformal calibration of the intervals, measured on the validation part, to a checkpoint."""
+    fold = training.fold
+    if not fold.val:
+        return
+    saved = load_checkpoint(path)
+    results = training.predict(saved.model.to(training.context.device), fold.val)
+    if calibration := calibrate(results.pmf, results.age, results.grid):
+        save_checkpoint(path, saved.model, saved.config, saved.notes, calibration)
+    elif path.name == "best.safetensors":  # once
+        log.warning("%s", too_few(len(results), len(fold.train) + len(fold.val)))
+
+
+def too_few(val: int, faces: int) -> str:
+    """Why intervals are not calibrated, and what would help: `val` of all `faces` to learn from are held out."""
+    share = math.ceil(100 * LEAST_FACES / faces) / 100
+    remedy = f"use --set data.val_share={share}" if share <= 0.5 else f"{2 * LEAST_FACES} photos or more are needed"
+    return f"{val} validation faces are too few to calibrate intervals, which takes {LEAST_FACES}: {remedy}"
+
+
+def _test(training: FoldTraining) -> None:
+    """Write predictions.csv, distributions.npz and metrics.csv of the selected checkpoint for the test part."""
+    context, fold = training.context, training.fold
+    path = context.run.checkpoint(fold.number)
+    selected = load_checkpoint(path)
+    if context.fine_tuned and selected.notes["iteration"] == 0:
+        log.warning("fold %d: no iteration beat %s on the validation part", fold.number, context.config.init)
+    results = training.predict(selected.model.to(context.device), fold.test, selected.calibration)
+    metrics, *_ = write_results(training.folder, results, source_of(path, context.manifest, fold.test))
+    context.listener.fold_finished(fold, metrics)
