@@ -101,6 +101,7 @@ class TrainingConfig:
     optimiser: Literal["sgd", "adamw"] = "adamw"
     lr: float = 1e-3
     backbone_lr: float = 1.0  # times lr, for the pretrained part
+    relative_lr: bool = False  # the backbone's rates are shares of each tensor's own size (its root mean square)
     layer_decay: float = 1.0  # times the backbone's rate, for each of its layers below the last one
     unfreeze_every: int = 0  # iterations after which the next lower layer starts to learn; 0: all at once
     momentum: float = 0.9  # (sgd)
