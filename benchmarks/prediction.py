@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from agecli.core import ages
-from agecli.images.crops import Look
+from agecli.images.crops import FaceCropper
 from agecli.model.bundled import named
 from agecli.model.predictors import load_predictor
 from agecli.prediction.paths import expand
@@ -48,7 +48,7 @@ def cold(photo: str) -> None:
 def agreement(photos: list[str]) -> None:
     """Print the largest difference between onnxruntime and torch on the faces of real photos."""
     onnx, torch = (load_predictor(named(None, kind)) for kind in (".onnx", ".safetensors"))
-    look = Look(onnx.card.picture, onnx.card.alignment, largest=True)
+    look = FaceCropper(onnx.card.picture, onnx.card.alignment, largest=True)
     chosen = photos[:: max(1, len(photos) // FACES)]
     faces = np.stack([crop.pixels for photo in chosen for crop in look(photo).crops][:FACES])
     one, two = onnx.pmf(faces), torch.pmf(faces)

@@ -1,4 +1,4 @@
-"""A fold from start to end: training, final leaves, calibrated checkpoints, and predictions for the test part."""
+"""The end of a fold's training: final leaves, calibrated checkpoints, and predictions for the test part."""
 
 from __future__ import annotations
 
@@ -8,36 +8,16 @@ from pathlib import Path
 
 import torch
 
-from agecli.core.errors import TrainingError
 from agecli.core.files import link_whole
 from agecli.core.seeding import generator
-from agecli.datasets.protocols import Fold
 from agecli.model.checkpoint import load_checkpoint, save_checkpoint
 from agecli.scoring.calibration import LEAST_FACES, calibrate
-from agecli.training.context import RunContext
 from agecli.training.folds import FoldTraining
 from agecli.training.inference import source_of
 from agecli.training.results import write_results
 
 log = logging.getLogger("agecli")
 REFRESH_FACES = 5000  # of the training part: more than enough for 160 leaves
-
-
-def train_fold(context: RunContext, fold: Fold) -> None:
-    """Train, select and test one fold, resumed where it was stopped.
-
-    Raises TrainingError if the loss or the weights are not finite, with the last good checkpoint in its message, and
-    Interrupted if the run is to stop.
-    """
-    training = FoldTraining(context, fold)
-    try:
-        training.learn()
-        finish_fold(training)
-    except TrainingError as error:
-        training.write_history()
-        last = training.folder / "last.safetensors"
-        kept = f"the last good checkpoint is {last}" if last.exists() else "no checkpoint had been saved yet"
-        raise TrainingError(f"{error.message}; {kept}", error.hint) from error
 
 
 def finish_fold(training: FoldTraining) -> None:
