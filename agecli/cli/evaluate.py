@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agecli.cli.options import Device, Exclude, Form, Output, Quiet, Verbose, Workers, form_of, listen
 from agecli.core.errors import InputError
+
+if TYPE_CHECKING:
+    from agecli.evaluation.evaluate import Result
+
+log = logging.getLogger("agecli")
 
 
 def evaluate(
@@ -63,7 +69,6 @@ def evaluate(
     from agecli.reports.tables import destination
     from agecli.scoring.age_checks import parse_challenge
 
-    log = logging.getLogger("agecli")
     ages = parse_challenge(challenge)
     with Bars(quiet) as bars:
         results = run(
@@ -83,12 +88,17 @@ def evaluate(
     wholes = pooled(results, ages)
     comparison = compare_models({name: whole.predictions for name, whole in wholes.items()}) if len(wholes) > 1 else []
     if report:
-        from agecli.reports.page import model_report, write_page
-
-        write_page(report, [model_report(name, whole) for name, whole in wholes.items()], comparison)
-        log.info("wrote %s", report)
+        _write_report(report, wholes, comparison)
     with destination(output, sys.stdout) as stream:
         write_evaluation(results, wholes, comparison, ages, form_of(form, output), stream)
     if broken := {path for result in results for path in result.broken}:
         typer.echo(f"{len(broken)} picture(s) could not be read and were left out", err=True)
         raise typer.Exit(1)
+
+
+def _write_report(path: Path, wholes: Mapping[str, Result], comparison: Sequence[Mapping[str, Any]]) -> None:
+    """Write the HTML report of all models."""
+    from agecli.reports.page import model_report, write_page
+
+    write_page(path, [model_report(name, whole) for name, whole in wholes.items()], comparison)
+    log.info("wrote %s", path)

@@ -11,12 +11,11 @@ import cv2
 import numpy as np
 from PIL import Image
 
+from agecli.core.records import Box
 from agecli.images.alignment import Alignment, Photo, align
 from agecli.images.detection import Face, find_faces
 from agecli.images.reading import PictureSpec, Pixels, UnreadableError, cut, read_picture
 from agecli.images.video import Frame, frames, is_video
-
-Box = tuple[int, int, int, int]  # x, y, w, h in pixels of the upright photo
 
 
 class NoFaceError(Exception):

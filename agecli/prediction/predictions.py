@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from agecli.core.errors import InputError, Interrupted
 from agecli.core.files import file_hash, is_stream
-from agecli.core.parallel import stream
+from agecli.core.parallel import check_workers, stream
 from agecli.core.records import Record
 from agecli.core.streams import Row, destination
 from agecli.images.alignment import Alignment
@@ -73,8 +73,7 @@ class Predictions(Iterator[Record]):
     ) -> None:
         """See `agecli.predict` for the arguments. Raises InputError if one cannot be used."""
         check_batch_size(batch_size)
-        if workers < 1:
-            raise InputError(f"{workers} workers are too few", hint="--workers must be at least 1")
+        check_workers(workers)
         self.predictor, self.model, self.options = predictor, model, options
         self.images, self.null = images, null
         self.batch_size, self.workers = batch_size, workers

@@ -82,6 +82,7 @@ def read_leaves(source: Source, tree: int | None = None) -> Leaves:
 
 
 def _forest(model: AgeModel, path: Path) -> Forest:
+    """The forest of a model. Raises InputError if it has another head."""
     from agecli.forest.forests import Forest
 
     if not isinstance(model.forest, Forest):
@@ -148,9 +149,10 @@ def read_histories(folder: Path, fold: int | None = None) -> dict[int, History]:
 
 
 def _read_history(path: Path) -> History:
+    """One history.csv. Raises InputError if a column is missing or a cell is no number."""
     try:
         return pd.read_csv(path, usecols=list(HISTORY), dtype=float)
-    except ValueError as error:  # a column is missing, or a cell is no number
+    except ValueError as error:
         raise InputError(f"{path} is damaged: {error}", hint="was it edited? Restore it") from error
 
 
@@ -169,6 +171,7 @@ def read_runs(folders: Sequence[Path]) -> dict[str, Predictions]:
 
 
 def _read_run(folder: Path) -> Predictions:
+    """The pooled predictions of a run folder, or those of a folder that `evaluate` wrote."""
     if is_run(folder):
         return read_results(open_run(folder))
     predictions = read_predictions(folder)

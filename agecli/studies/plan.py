@@ -133,6 +133,7 @@ def _start(plan: Plan, folder: Path) -> Plan:
 
 
 def _same_options(old: Plan, new: Plan, folder: Path, data_given: bool) -> None:
+    """Raise InputError if an option is given that differs from the study in `folder`."""
     was, now = _options(old), _options(new)
     if not data_given:
         del now["data"]

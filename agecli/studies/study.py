@@ -134,6 +134,7 @@ def _outcomes(
 
 
 def _train_cell(run: CellRun, listener: Listener | None = None) -> CellOutcome:
+    """Train one cell, or resume it if it was begun. A diverged training is an outcome, not an error."""
     began = time.monotonic()
     plan = run.plan
     torch.set_num_threads(plan.threads)
@@ -144,7 +145,7 @@ def _train_cell(run: CellRun, listener: Listener | None = None) -> CellOutcome:
     options |= {"folds": plan.folds, "device": run.device, "workers": run.workers}
     try:
         train(plan.data, out=run.folder, listener=listener, **options)
-    except TrainingError as error:  # a diverged cell is a result, too
+    except TrainingError as error:
         return time.monotonic() - began, error.message
     return time.monotonic() - began, ""
 
@@ -165,10 +166,12 @@ def _check_backbone(runs: Iterable[Path]) -> None:
 
 
 def _is_finished(run: Path) -> bool:
+    """Whether all folds of a run are finished: its report is written last."""
     return (run / "report.csv").is_file()
 
 
 def _finished(runs: Mapping[str, Path]) -> dict[str, Path]:
+    """The run folders of the finished cells, by name."""
     return {name: run for name, run in runs.items() if _is_finished(run)}
 
 

@@ -240,7 +240,7 @@ def test_a_run_whose_faces_are_gone_still_shows_its_leaves(
     assert "--data DIR" in caplog.text
 
 
-def test_a_lost_picture_is_left_out_and_told(run: Path, toy: Path, tmp_path: Path) -> None:
+def test_a_lost_picture_is_left_out_with_a_warning(run: Path, toy: Path, tmp_path: Path) -> None:
     data = tmp_path / "toy"
     shutil.copytree(toy, data)
     next((data / "images").iterdir()).write_text("no picture")
@@ -264,7 +264,7 @@ def test_the_bundled_model_tells_what_it_can_without_faces(cli: Cli) -> None:
     assert len(inspect("default").leaves) == 160
 
 
-def test_what_is_not_there_is_said_plainly(run: Path, tmp_path: Path) -> None:
+def test_a_missing_model_is_a_clear_error(run: Path, tmp_path: Path) -> None:
     done = invoke("inspect", "nothing.safetensors")
     assert done.exit_code == 3
     assert "there is no run or checkpoint nothing.safetensors" in done.output
