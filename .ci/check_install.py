@@ -85,13 +85,13 @@ def check_packages(python: Path) -> None:
 
 
 def make_photos(work: Path) -> Path:
-    """A folder with the README's portrait, and a labelled data set of four copies of it."""
+    """A folder with the README's portrait, and a labelled data set: four copies of it."""
     (work / "photos").mkdir(parents=True)
     shutil.copy(ROOT / "docs/example.jpg", work / "example.jpg")
-    rows = ["path,age,subject"]
+    rows = ["path,age"]
     for number in range(4):
         shutil.copy(ROOT / "docs/example.jpg", work / f"photos/{number}.jpg")
-        rows.append(f"{number}.jpg,42,{number}")
+        rows.append(f"{number}.jpg,42")
     (work / "photos/labels.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     return work
 

@@ -56,7 +56,7 @@ def test_each_label_in_the_code_stands_in_the_table() -> None:
 
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "models/README.md", *sorted((ROOT / "docs").glob("*.md"))]
-OTHERS = {"--nproc-per-node", "--help", "--version", "--install-completion", "--cov", "--fgnet"}  # not agecli's options
+OTHERS = {"--nproc-per-node", "--help", "--version", "--install-completion", "--cov", "--check"}  # not agecli's options
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -21,7 +21,7 @@ from agecli.core.ages import AgeGrid, Floats
 from agecli.core.errors import AgecliError, InputError, MissingError
 from agecli.datasets.manifest import read_manifest
 from agecli.images.alignment import Alignment
-from agecli.images.crops import Look
+from agecli.images.crops import FaceCropper
 from agecli.model.bundled import named
 from agecli.model.predictors import TorchPredictor
 from agecli.prediction.estimation import face_records
@@ -228,7 +228,7 @@ def explain(
 
     predictor = TorchPredictor(path, device)
     forest, card = _forest(predictor.model, path), predictor.card
-    find_faces = Look(card.picture, None if no_detect else card.alignment or Alignment(), largest=True)
+    find_faces = FaceCropper(card.picture, None if no_detect else card.alignment or Alignment(), largest=True)
     detection = find_faces(str(photo))
     if detection.status != "ok":
         raise InputError(f"{photo}: {detection.error}", hint="name a photo of a face; --no-detect takes it as it is")

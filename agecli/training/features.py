@@ -130,6 +130,7 @@ def compute_features(
 
 
 def _is_pooled(model: AgeModel) -> bool:
+    """Whether the features are pooled feature maps of the backbone's last stages."""
     return isinstance(model.backbone, StagePooling)
 
 

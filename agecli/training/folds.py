@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from agecli.core.errors import InputError, Interrupted, TrainingError
+from agecli.core.errors import InputError, Interrupted
 from agecli.core.files import read_csv, write_csv
 from agecli.core.seeding import derive
 from agecli.datasets.protocols import Fold
@@ -22,7 +22,6 @@ from agecli.scoring.metrics import Predictions
 from agecli.training import distributed
 from agecli.training.batches import Stream, rarity
 from agecli.training.context import RunContext
-from agecli.training.finishing import finish_fold
 from agecli.training.inference import distributions
 from agecli.training.inputs import FeatureInputs
 from agecli.training.loop import Learner, Step, fit
@@ -227,20 +226,3 @@ class FoldTraining:
             )
         if distributed.any_rank(time.monotonic() - self.saved > self.save_pause):
             self.save_state()
-
-
-def train_fold(context: RunContext, fold: Fold) -> None:
-    """Train, select and test one fold, resumed where it was stopped.
-
-    Raises TrainingError if the loss or the weights are not finite, with the last good checkpoint in its message, and
-    Interrupted if the run is to stop.
-    """
-    training = FoldTraining(context, fold)
-    try:
-        training.learn()
-        finish_fold(training)
-    except TrainingError as error:
-        training.write_history()
-        last = training.folder / "last.safetensors"
-        kept = f"the last good checkpoint is {last}" if last.exists() else "no checkpoint had been saved yet"
-        raise TrainingError(f"{error.message}; {kept}", error.hint) from error

@@ -12,15 +12,16 @@ from typing import Any
 import torch
 
 from agecli.core.config import OPTIONS, Config, Ensemble, LeafInit, ModelName, Select, Setup
-from agecli.core.errors import InputError
+from agecli.core.errors import InputError, TrainingError
 from agecli.core.signals import stop_flag
-from agecli.datasets.protocols import leakage
+from agecli.datasets.protocols import Fold, leakage
 from agecli.forest import schedules
 from agecli.model.checkpoint import fingerprint
 from agecli.model.devices import keep_memory, one_thread, pick_device
 from agecli.training import distributed
 from agecli.training.context import FeatureProgress, Listener, RunContext
-from agecli.training.folds import train_fold
+from agecli.training.finishing import finish_fold
+from agecli.training.folds import FoldTraining
 from agecli.training.initialisation import first_model
 from agecli.training.inputs import make_inputs
 from agecli.training.plan import PlannedRun, Request, asked_for, choose_folds, plan_run
@@ -145,7 +146,7 @@ def _train_folds(context: RunContext, planned: PlannedRun, chosen: list[int]) ->
     with one_thread(run.config.backbone.freeze and context.device.type == "cpu"):
         for number in chosen:
             if not run.finished(number):
-                train_fold(context, planned.folds[number - 1])
+                _train_fold(context, planned.folds[number - 1])
             distributed.barrier()
 
 
@@ -169,3 +170,20 @@ def _warn_if_warm(config: Config) -> None:
             T,
             max(0.1, forest.cooling**3),
         )
+
+
+def _train_fold(context: RunContext, fold: Fold) -> None:
+    """Train, select and test one fold, resumed where it was stopped.
+
+    Raises TrainingError if the loss or the weights are not finite, with the last good checkpoint in its message, and
+    Interrupted if the run is to stop.
+    """
+    training = FoldTraining(context, fold)
+    try:
+        training.learn()
+        finish_fold(training)
+    except TrainingError as error:
+        training.write_history()
+        last = training.folder / "last.safetensors"
+        kept = f"the last good checkpoint is {last}" if last.exists() else "no checkpoint had been saved yet"
+        raise TrainingError(f"{error.message}; {kept}", error.hint) from error
