@@ -106,9 +106,10 @@ def train(
     distributed.join(target)
     try:
         planned = plan_run(request)
+        chosen = choose_folds(folds, len(planned.folds))
         with stop_flag() as stop:
             context = _start(planned, target, workers, listener or Listener(), stop)
-            _train_folds(context, planned, choose_folds(folds, len(planned.folds)))
+            _train_folds(context, planned, chosen)
         return _report(context, planned)
     finally:
         distributed.leave()

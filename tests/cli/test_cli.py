@@ -92,11 +92,11 @@ def test_the_options_of_train_show_the_defaults_of_the_config() -> None:
     assert set(OPTIONS) <= set(inspect.signature(agecli.train).parameters)
 
 
-def test_verbose_adds_debug_messages_and_quiet_takes_all_but_warnings(toy: Path, tmp_path: Path, cli: Cli) -> None:
+def test_verbose_adds_debug_messages_and_quiet_takes_all_but_warnings(toy: Path, tmp_path: Path) -> None:
     base = ("train", "--data", toy, *SMALL, "--iterations", 50)
-    plain = cli(*base, "--out", "plain").stderr
-    verbose = cli(*base, "--out", "verbose", "--verbose").stderr
-    quiet = cli(*base, "--out", "quiet", "--quiet").stderr
+    plain = invoke(*base, "--out", tmp_path / "plain").stderr
+    verbose = invoke(*base, "--out", tmp_path / "verbose", "--verbose").stderr
+    quiet = invoke(*base, "--out", tmp_path / "quiet", "--quiet").stderr
     assert "iteration 50: {'loss'" in verbose
     assert "features of" in verbose
     assert "{'loss'" not in plain
