@@ -1,10 +1,10 @@
-"""How many faces a detector finds, how exact its eyes are, and how long it takes, on one thread.
+"""Detection rate, eye error and time of each face detector, on one thread.
 
     python -m benchmarks.detectors FGNET            # with FG-NET's points/ beside its images/: eyes are measured
     python -m benchmarks.detectors FOLDER --only auto --limit 1000
 
-FG-NET's 0-based points 31 and 36 are the pupils, the photo's left one first. An eye's error is its distance from the
-true pupil as a share of the distance between the pupils.
+FG-NET's 0-based points 31 and 36 are the pupils, the one on the photo's left first. The error of an eye is its distance
+from the true pupil, divided by the distance between the pupils.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from agecli.core.ages import AgeGrid
 from agecli.core.records import Sample
 from agecli.datasets.manifest import read_manifest
 from agecli.images.alignment import Alignment, Photo, align
-from agecli.images.detection import DETECTORS, find_faces, main_face
+from agecli.images.crops import main_face
+from agecli.images.detection import DETECTORS, find_faces
 from agecli.images.reading import read_picture
 
 
 def pupils(folder: Path, sample: Sample) -> tuple[complex, complex] | None:
+    """The manual pupils of a photo of FG-NET, x + iy in pixels, left one first; None if there are none."""
     path = folder / "points" / f"{Path(sample.path).stem.lower()}.pts"
     if not path.is_file():
         return None
@@ -34,6 +36,7 @@ def pupils(folder: Path, sample: Sample) -> tuple[complex, complex] | None:
 
 
 def main() -> None:
+    """Print a row for each detector."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="*", default=["auto", *DETECTORS])
@@ -48,7 +51,7 @@ def main() -> None:
     )
     for name in options.only:
         errors: list[float] = []
-        ways: dict[str, int] = {}
+        attempts: dict[str, int] = {}
         missed, young, seconds = 0, 0, 0.0
         for sample in samples:
             photo: Photo = np.asarray(read_picture(options.folder / sample.path))
@@ -62,7 +65,7 @@ def main() -> None:
                 missed += 1
                 young += sample.age < 5
                 continue
-            ways[face.detector] = ways.get(face.detector, 0) + 1
+            attempts[face.detector] = attempts.get(face.detector, 0) + 1
             if truth := pupils(options.folder, sample):
                 between = abs(truth[1] - truth[0])
                 errors += [
@@ -72,7 +75,7 @@ def main() -> None:
         middle, tail = (f"{100 * np.percentile(errors, q):.2f} %" if errors else "-" for q in (50, 95))
         print(
             f"{name:<12} {1 - missed / len(samples):>7.1%} {young:>9} {middle:>10} {tail:>8} {1e3 * seconds / len(samples):>6.1f}  ",
-            ", ".join(f"{way} {count}" for way, count in ways.items()) if name == "auto" else "",
+            ", ".join(f"{attempt} {count}" for attempt, count in attempts.items()) if name == "auto" else "",
             flush=True,
         )
 

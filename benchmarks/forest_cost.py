@@ -1,5 +1,5 @@
-"""What the forest costs: a training step with DRF against one with a plain linear L2 head, and a leaf update against
-the 50 steps it follows. resnet18 at 224 px, batch 16, as ratios from one run.
+"""Cost of the forest: a training step with a DRF relative to one with a linear L2 head, and a leaf update relative to
+the 50 steps before it. resnet18 at 224 px, batch 16; ratios from one run.
 
     python -m benchmarks.forest_cost
 """
@@ -26,12 +26,14 @@ SETTINGS = {"backbone.name": "resnet18", "backbone.weights": "none", "training.b
 
 
 def seconds(work: Callable[[], object]) -> float:
+    """Wall-clock time of one call."""
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
 
 
 def main() -> None:
+    """Measure both ratios and print them beside their upper limits."""
     keep_memory()
     config = replace(Config(), SETTINGS)
     batch = Batch(torch.randint(0, 256, (16, 3, 224, 224), dtype=torch.uint8), torch.rand(16) * 80)
@@ -59,14 +61,18 @@ def main() -> None:
         learner.routing.clear()
 
     ratios, steps = [], []
-    for turn in range(ROUNDS + 2):
-        a, b, c = seconds(linear_step), seconds(forest_step), seconds(linear_step)  # the forest between two plain ones
-        if turn >= 2:  # the first turns warm up
+    for repeat in range(ROUNDS + 2):
+        a, b, c = (
+            seconds(linear_step),
+            seconds(forest_step),
+            seconds(linear_step),
+        )  # a forest step between two linear ones
+        if repeat >= 2:  # the first two are warm-up
             ratios.append(b / ((a + c) / 2))
             steps.append(b)
     step = statistics.median(steps)
     print(f"training step, resnet18 at 224, batch 16: {1e3 * step:.0f} ms with DRF")
-    print(f"DRF / linear L2 head: {statistics.median(ratios):.3f} (median of {ROUNDS}; bar 1.05)")
+    print(f"DRF / linear L2 head: {statistics.median(ratios):.3f} (median of {ROUNDS}; limit 1.05)")
 
     y = torch.rand(800) * 80
     for name in ("drf", "dldlf"):
@@ -76,7 +82,7 @@ def main() -> None:
         times = [seconds(lambda forest=other.forest, p=log_p: forest.update(p, y, 0.7, 20)) for _ in range(7)]  # type: ignore[misc]
         update = statistics.median(times)
         print(
-            f"leaf update, {name}, 800 faces, 20 rounds: {1e3 * update:.0f} ms, {update / (50 * step):.2%} of 50 steps (bar 1 %)"
+            f"leaf update, {name}, 800 faces, 20 rounds: {1e3 * update:.0f} ms, {update / (50 * step):.2%} of 50 steps (limit 1 %)"
         )
 
 

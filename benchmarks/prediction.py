@@ -1,8 +1,8 @@
-"""What `agecli predict` costs: one photo from a cold start, many photos, and memory for ten times as many.
+"""Cost of `agecli predict`: cold start with one photo, throughput, and memory for ten times as many photos.
 
     python -m benchmarks.prediction FOLDER [--inputs 1000 10000]
 
-FOLDER holds photos, which are repeated by hard links. The floor of a cold start is `import torch`, which others need.
+FOLDER holds photos, which are repeated by hard links. The cold start is compared with `import torch`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from agecli.core import ages
-from agecli.images.crops import Look
+from agecli.images.crops import FaceCropper
 from agecli.model.bundled import named
 from agecli.model.predictors import load_predictor
 from agecli.prediction.paths import expand
@@ -30,35 +30,37 @@ PREDICT = (sys.executable, "-m", "agecli", "predict", "--quiet")
 
 
 def seconds(*command: str) -> float:
+    """Wall-clock time of a command. Raises CalledProcessError if it fails."""
     begin = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return time.perf_counter() - begin
 
 
 def cold(photo: str) -> None:
+    """Print the time of one prediction in a new process, relative to `import torch`."""
     ours, floor = [], []
-    for _ in range(TURNS):  # in turns, so that a busy moment hits both alike
+    for _ in range(TURNS):  # alternating, so that other load affects both
         ours.append(seconds(*PREDICT, photo))
         floor.append(seconds(sys.executable, "-c", "import torch"))
     print(f"one photo, cold: {min(ours):.2f} s; import torch: {min(floor):.2f} s; ratio {min(ours) / min(floor):.2f}")
 
 
 def agreement(photos: list[str]) -> None:
-    """onnxruntime against torch, on the faces of real photos."""
+    """Print the largest difference between onnxruntime and torch on the faces of real photos."""
     onnx, torch = (load_predictor(named(None, kind)) for kind in (".onnx", ".safetensors"))
-    look = Look(onnx.card.picture, onnx.card.alignment, largest=True)
+    look = FaceCropper(onnx.card.picture, onnx.card.alignment, largest=True)
     chosen = photos[:: max(1, len(photos) // FACES)]
     faces = np.stack([crop.pixels for photo in chosen for crop in look(photo).crops][:FACES])
     one, two = onnx.pmf(faces), torch.pmf(faces)
     read = [ages.read(pmf, onnx.card.readout, onnx.card.grid) for pmf in (one, two)]
-    apart = np.abs(read[0] - read[1]).max()
+    difference = np.abs(read[0] - read[1]).max()
     print(
-        f"onnxruntime against torch, {len(faces)} faces: ages differ by {apart:.1g} years at most, probabilities by {np.abs(one - two).max():.1g}"
+        f"onnxruntime against torch, {len(faces)} faces: ages differ by {difference:.1g} years at most, probabilities by {np.abs(one - two).max():.1g}"
     )
 
 
 def memory_of(session: int) -> int:
-    """Of all processes of a session, in bytes: what they share is counted once for each, and shared out among them."""
+    """Proportional set size (PSS) of all processes of a session, in bytes."""
     total = 0
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
@@ -74,7 +76,7 @@ def memory_of(session: int) -> int:
 
 
 def many(photos: list[str], inputs: int, *options: str) -> float:
-    """Predict so many inputs; returns the peak of memory, in MB."""
+    """Predict that many inputs; prints the throughput and returns the peak memory in MB."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for number, photo in enumerate(islice(cycle(photos), inputs)):
@@ -97,16 +99,17 @@ def many(photos: list[str], inputs: int, *options: str) -> float:
 
 
 def main() -> None:
+    """Run all measurements on the photos of a folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--inputs", type=int, nargs=2, default=(1000, 10_000))
-    asked = parser.parse_args()
-    photos = [os.path.abspath(photo) for photo in expand([str(asked.folder)])]
+    options = parser.parse_args()
+    photos = [os.path.abspath(photo) for photo in expand([str(options.folder)])]
     agreement(photos)
     cold(photos[0])
-    many(photos, asked.inputs[0], "--workers", "1")
-    few, more = (many(photos, inputs) for inputs in asked.inputs)
-    print(f"memory for {asked.inputs[1]} / for {asked.inputs[0]}: {more / few:.3f}")
+    many(photos, options.inputs[0], "--workers", "1")
+    few, more = (many(photos, inputs) for inputs in options.inputs)
+    print(f"memory for {options.inputs[1]} / for {options.inputs[0]}: {more / few:.3f}")
 
 
 if __name__ == "__main__":

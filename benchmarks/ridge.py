@@ -3,7 +3,7 @@
     agecli train --data DIR --freeze --out runs/NAME
     python -m benchmarks.ridge runs/NAME
 
-The penalty is chosen on the run's validation part, on which ridge then learns as well.
+The penalty is chosen on the validation part; the final regression is fitted on the training and validation parts.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ PENALTIES = [10.0 ** (exponent / 4) for exponent in range(-8, 25)]
 
 
 def ridge(x: Tensor, y: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
+    """Weights (D,) and intercept of ridge regression on features x (n, D) and ages y (n,)."""
     centre = y.mean()
     weights = torch.linalg.solve(x.T @ x + penalty * torch.eye(x.shape[1], dtype=x.dtype), x.T @ (y - centre))
     return weights, centre
 
 
 def main(folder: Path) -> None:
+    """Print the test MAE of the run and of ridge regression, for each fold."""
     run = open_run(folder)
     manifest, folds = read_faces(run)
     ages = torch.tensor([sample.age for sample in manifest.samples], dtype=torch.double)
@@ -40,19 +42,19 @@ def main(folder: Path) -> None:
             features = compute_features(
                 model, run.config.backbone.name, manifest.folder, manifest.samples, device
             ).values
-        ways = {"standardised": model.scale(features).double(), "raw": features.double()}
+        inputs = {"standardised": model.scale(features).double(), "raw": features.double()}
         train, val, test = (torch.tensor(part) for part in (fold.train, fold.val, fold.test))
 
-        def error(x: Tensor, penalty: float, learn: Tensor, look: Tensor) -> float:
-            weights, centre = ridge(x[learn], ages[learn], penalty)
-            return (x[look] @ weights + centre - ages[look]).abs().mean().item()
+        def error(x: Tensor, penalty: float, train: Tensor, test: Tensor) -> float:
+            weights, centre = ridge(x[train], ages[train], penalty)
+            return (x[test] @ weights + centre - ages[test]).abs().mean().item()
 
         ours = read_csv(run.fold(fold.number) / "metrics.csv")[0]["mae"]
-        for way, x in ways.items():
+        for kind, x in inputs.items():
             _, best = min((error(x, penalty, train, val), penalty) for penalty in PENALTIES)
-            both = error(x, best, torch.cat((train, val)), test)  # ridge may learn from the validation faces, too
+            both = error(x, best, torch.cat((train, val)), test)
             print(
-                f"fold {fold.number}: {run.config.model} {ours}, ridge {both:.4f} ({way} features, penalty {best:.3g})"
+                f"fold {fold.number}: {run.config.model} {ours}, ridge {both:.4f} ({kind} features, penalty {best:.3g})"
             )
 
 

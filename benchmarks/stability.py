@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image, ImageEnhance
 
 from agecli.core import ages
-from agecli.images.crops import Look
+from agecli.images.crops import FaceCropper
 from agecli.images.reading import UnreadableError, read_picture
 from agecli.model.bundled import named
 from agecli.model.predictors import Predictor, load_predictor
@@ -54,9 +54,9 @@ VARIANTS: dict[str, Change] = {
 }
 
 
-def age_of(photo: Image.Image, look: Look, model: Predictor) -> float:
+def age_of(photo: Image.Image, look: FaceCropper, model: Predictor) -> float:
     """The age of the largest face; NaN if none is found."""
-    crops = look.at("", photo).crops
+    crops = look.crop("", photo).crops
     if not crops:
         return float("nan")
     pmf = model.pmf(crops[0].pixels[None])
@@ -71,8 +71,8 @@ def main() -> None:
     parser.add_argument("--least", type=int, default=150, help="pixels, of the shorter side of a face's box")
     asked = parser.parse_args()
     model = load_predictor(named(asked.model, ".onnx"))
-    look = Look(model.card.picture, model.card.alignment, largest=True)
-    large = Look(model.card.picture, model.card.alignment, largest=True, min_face=asked.least)
+    look = FaceCropper(model.card.picture, model.card.alignment, largest=True)
+    large = FaceCropper(model.card.picture, model.card.alignment, largest=True, min_face=asked.least)
     files = sorted(expand(asked.folder))
     rows: list[list[float]] = []
     for file in np.random.default_rng(0).permutation(np.array(files)):
@@ -80,7 +80,7 @@ def main() -> None:
             photo = read_picture(Path(str(file)))
         except UnreadableError:
             continue
-        if not large.at("", photo).crops:
+        if not large.crop("", photo).crops:
             continue
         rows.append([age_of(photo, look, model)] + [age_of(change(photo), look, model) for change in VARIANTS.values()])
         if len(rows) == asked.faces:

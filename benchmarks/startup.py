@@ -1,4 +1,4 @@
-"""How long `agecli --help` takes, against a bare `python -c "import typer"`, in one run.
+"""Start-up time of `agecli --help`, relative to `python -c "import typer"`, in one run.
 
 python -m benchmarks.startup
 """
@@ -20,6 +20,7 @@ TURNS = 7
 
 
 def main() -> None:
+    """Print the median time of each command, and its ratio to importing typer."""
     times: dict[str, list[float]] = {name: [] for name in COMMANDS}
     for _ in range(TURNS):
         for name, command in COMMANDS.items():

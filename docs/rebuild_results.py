@@ -1,10 +1,9 @@
-"""docs/results.md, rebuilt: every study run for real, its tables and figures put where they belong.
+"""Rebuild docs/results.md: run every study, and replace its tables and figures.
 
     python docs/rebuild_results.py WORK --fgnet FGNET --utkface UTKFACE [--only ablation-fgnet …]
 
 FGNET and UTKFACE are the data sets as they were downloaded. Each step is an ordinary agecli command, printed before it
-runs; what is finished in WORK is not repeated. The words of results.md are written by people: the script replaces what
-stands between two marks, and nothing else.
+runs; finished steps in WORK are not repeated. Only the parts of results.md between two marks are replaced.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ DOCS = Path(__file__).parent
 FIGURES = DOCS / "figures"
 MARKS = re.compile(r"(<!-- (\S+) -->\n).*?(<!-- /\2 -->)", re.S)
 
-# The features are those of the default model's backbone, which never saw FG-NET; they and the faces are the same for all
-# cells. 600 mini-batches are 12 leaf updates, and 0.6 cools T to 0.002 in that time; the paper's 0.9 would need 60 of them
-# (it has 600). With no validation part all training faces are learned from, and the last model is tested.
+# The features are those of the default model's backbone, which was not trained on FG-NET; all cells use the same features.
+# 600 mini-batches are 12 leaf updates, and a factor of 0.6 cools T to 0.002 in that time; the paper's 0.9 would need 60
+# (it has 600). Without a validation part all training faces are used for training, and the last model is tested.
 FROZEN = (
     *("--weights", "default", "--freeze", "--set", "backbone.mirror=true", "--set", "forest.cooling=0.6"),
     *("--iterations", "600", "--set", "data.val_share=0", "--select", "last", "--jobs", "2"),
 )
-# Chips that the default model did not learn from: held out, or kept for its selection. UTKFace names no subjects.
+# Chips that the default model was not trained on: its test and selection parts. UTKFace has no subjects.
 CHIPS = ("--setup", "II", "--list", "held-out.txt", *FROZEN)
-STUDIES: dict[str, tuple[str, str, tuple[str, ...]]] = {  # its name here -> the study, the data, the options
+STUDIES: dict[str, tuple[str, str, tuple[str, ...]]] = {  # name in results.md -> study, data, options
     "benchmark-fgnet": ("benchmark", "fgnet", ("--setup", "lopo", *FROZEN)),
     "ablation-fgnet": ("ablation", "fgnet", ("--setup", "subject", *FROZEN)),
     "ablation-utkface": ("ablation", "utkface", CHIPS),
@@ -52,6 +51,7 @@ STUDIES: dict[str, tuple[str, str, tuple[str, ...]]] = {  # its name here -> the
 
 
 def agecli(work: Path, *arguments: object) -> None:
+    """Run a command of agecli in the work folder; exits if it fails."""
     words = [str(argument) for argument in arguments]
     print("+ agecli", *words, flush=True)
     done = subprocess.run([sys.executable, "-m", "agecli", *words], cwd=work, stdout=subprocess.DEVNULL)
@@ -60,6 +60,7 @@ def agecli(work: Path, *arguments: object) -> None:
 
 
 def run(work: Path, name: str) -> None:
+    """Run a study, or resume it, and copy its figure."""
     study, data, options = STUDIES[name]
     out = f"studies/{name}"
     begun = (work / out / "study.json").is_file()
@@ -69,12 +70,13 @@ def run(work: Path, name: str) -> None:
 
 
 def command(name: str) -> str:
+    """The command line of a study."""
     study, data, options = STUDIES[name]
     return " ".join(("agecli study", study, "--data", data, *options, "--out", f"studies/{name}"))
 
 
 def table(work: Path, name: str) -> Iterator[str]:
-    """What a study measured, as Markdown; its command and its time."""
+    """The Markdown of a study: its table, its figure, its command and its time."""
     rows = read_csv(work / "studies" / name / "study.csv")
     study = STUDIES[name][0]
     if study in ("trees", "depth", "alpha"):
@@ -87,31 +89,31 @@ def table(work: Path, name: str) -> Iterator[str]:
     seconds = sum(about["seconds"].values())
     yield f"\n![{study}](figures/{name}.svg)\n"
     yield (
-        f"`{command(name)}`: {seconds / 60:.0f} minutes, the times of all cells added up, two at a time on "
+        f"`{command(name)}`: {seconds / 60:.0f} minutes, summed over all cells, two at a time on "
         f"{about['cpus']} CPU cores ({about['platform'].split('-')[0]}, {machine()}, no GPU)."
     )
 
 
 def machine() -> str:
-    """The CPU's own name, where the system tells it."""
+    """The name of the CPU, if the system provides it."""
     info = Path("/proc/cpuinfo")
     found = re.search(r"model name\s*: (.+)", info.read_text()) if info.is_file() else None
     return found[1] if found else platform.machine()
 
 
 def medians(work: Path) -> Iterator[str]:
-    """The same distributions of the benchmark, read in both ways: no network runs."""
-    yield "| | MAE by the paper's reading | CS@5 | MAE by the median | CS@5 |"
+    """MAE and CS@5 of the benchmark's cached distributions with the paper's readout and with the median."""
+    yield "| | MAE, the paper's readout | CS@5 | MAE, median | CS@5 |"
     yield "|---|---|---|---|---|"
-    for model, name in (("dldlf", "DLDLF, by the mode"), ("drf", "DRF, by the mean")):
-        said = read_results(open_run(work / "studies/benchmark-fgnet/runs" / model))
-        true = np.array([sample.age for sample in said.samples])
-        errors = [abs(age - true) for age in (said.predicted, ages.read(said.pmf, "median", said.grid))]
+    for model, name in (("dldlf", "DLDLF (mode)"), ("drf", "DRF (mean)")):
+        results = read_results(open_run(work / "studies/benchmark-fgnet/runs" / model))
+        true = np.array([sample.age for sample in results.samples])
+        errors = [abs(age - true) for age in (results.predicted, ages.read(results.pmf, "median", results.grid))]
         yield f"| {name} | {' | '.join(f'{e.mean():.3f} | {(e <= 5 + 1e-9).mean():.1%}' for e in errors)} |"
 
 
 def starts(work: Path) -> Iterator[str]:
-    """The mean NLL of the mini-batches before a leaf update, over the folds: who begins well, and who ends well."""
+    """The mean training NLL up to some iterations, averaged over the folds, for each DRF of the ablation."""
     shown = ("50", "100", "150", "200", "300", "600")
     yield f"| NLL up to iteration | {' | '.join(shown)} |"
     yield "|---" * (1 + len(shown)) + "|"
@@ -123,15 +125,19 @@ def starts(work: Path) -> Iterator[str]:
             yield f"| {row['label']} | {' | '.join(f'{nll:.2f}' for nll in means)} |"
 
 
-BESIDE = {"medians": ("benchmark-fgnet", medians), "starts": ("ablation-fgnet", starts)}  # what follows from a study
+DERIVED = {
+    "medians": ("benchmark-fgnet", medians),
+    "starts": ("ablation-fgnet", starts),
+}  # tables that are computed from a study
 
 
 def lines(rows: Sequence[dict[str, str]]) -> Iterator[str]:
-    yield "| | MAE | 95 % sure | CS@5 | against the reference, 95 % sure | the paper's MAE | its CS@5 |"
+    """A table with a row for each cell: MAE with its 95 % CI, CS@5, and the paper's numbers."""
+    yield "| | MAE | 95 % CI | CS@5 | difference to the reference, 95 % CI | the paper's MAE | its CS@5 |"
     yield "|---|---|---|---|---|---|---|"
     for row in rows:
-        sure = f"{float(row['mae_low']):.2f} to {float(row['mae_high']):.2f}" if row["mae_low"] else ""
-        apart = (
+        interval = f"{float(row['mae_low']):.2f} to {float(row['mae_high']):.2f}" if row["mae_low"] else ""
+        difference = (
             f"{float(row['difference']):+.2f} ({float(row['difference_low']):+.2f} to {float(row['difference_high']):+.2f})"
             if row["difference"]
             else ""
@@ -143,11 +149,11 @@ def lines(rows: Sequence[dict[str, str]]) -> Iterator[str]:
             f"{float(row['paper_cs5']):.1%}" if row["paper_cs5"] else "",
         ]
         share = f"{float(row['cs5']):.1%}" if row["cs5"] else ""
-        yield f"| {' | '.join([row['label'], mae, sure, share, apart, *printed])} |"
+        yield f"| {' | '.join([row['label'], mae, interval, share, difference, *printed])} |"
 
 
 def pivot(rows: Sequence[dict[str, str]], varied: str) -> Iterator[str]:
-    """A row for each value, a column for each line of the figure."""
+    """A table with a row for each value of the varied setting, and a column for each group."""
     groups = list(dict.fromkeys(row["group"] for row in rows))
     yield f"| {varied} | {' | '.join(groups)} |"
     yield "|---" * (1 + len(groups)) + "|"
@@ -157,6 +163,7 @@ def pivot(rows: Sequence[dict[str, str]], varied: str) -> Iterator[str]:
 
 
 def entropies(rows: Sequence[dict[str, str]]) -> Iterator[str]:
+    """A table of the routing entropy at some iterations, with a row for each cell."""
     names = list(dict.fromkeys(row["label"] for row in rows))
     shown = ("50", "100", "150", "200", "300", "450", "600")
     yield f"| H at iteration | {' | '.join(shown)} |"
@@ -167,17 +174,18 @@ def entropies(rows: Sequence[dict[str, str]]) -> Iterator[str]:
 
 
 def main() -> None:
+    """Prepare the data, run the studies, draw the figures and rewrite results.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", type=Path)
     parser.add_argument("--fgnet", type=Path, required=True)
     parser.add_argument("--utkface", type=Path, required=True)
     parser.add_argument("--only", nargs="+", choices=STUDIES, default=list(STUDIES))
-    asked = parser.parse_args()
-    work: Path = asked.work.resolve()
+    options = parser.parse_args()
+    work: Path = options.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     (work / "sources").mkdir(exist_ok=True)
-    for name, source in (("fgnet", asked.fgnet.resolve()), ("utkface", asked.utkface.resolve())):
-        link = work / "sources" / name  # what was held out follows from the names of the folder and of the photo
+    for name, source in (("fgnet", options.fgnet.resolve()), ("utkface", options.utkface.resolve())):
+        link = work / "sources" / name  # the held-out part is a hash of the names of the folder and of the photo
         if not link.exists():
             link.symlink_to(source)
         if not (work / name / "manifest.csv").is_file():
@@ -185,7 +193,7 @@ def main() -> None:
     recipe = DOCS.parent / "models/recipe/measure.py"
     listed = ("--train", work / "sources/utkface", "--list", work / "held-out.txt", "--parts", "test", "val")
     subprocess.run([sys.executable, str(recipe), *map(str, listed)], check=True)
-    for name in asked.only:
+    for name in options.only:
         run(work, name)
     runs = [f"studies/benchmark-fgnet/runs/{model}" for model in ("dldlf", "drf")]
     if all((work / run / "report.csv").is_file() for run in runs):
@@ -195,12 +203,12 @@ def main() -> None:
         agecli(work, "plot", "history", "studies/ablation-fgnet/runs/drf", "-o", FIGURES / "history.svg")
     page = DOCS / "results.md"
 
-    def renewed(found: re.Match[str]) -> str:
-        study, write = BESIDE.get(found[2], (found[2], lambda work: table(work, found[2])))
+    def replace(found: re.Match[str]) -> str:
+        study, write = DERIVED.get(found[2], (found[2], lambda work: table(work, found[2])))
         there = study in STUDIES and (work / "studies" / study / "study.csv").is_file()
         return found[1] + "\n".join(write(work)) + "\n" + found[3] if there else found[0]
 
-    write_text(page, MARKS.sub(renewed, page.read_text(encoding="utf-8")))
+    write_text(page, MARKS.sub(replace, page.read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Record docs/terminal.svg: the README's commands, run for real, with what they print on a terminal.
+"""Record docs/terminal.svg: run the commands of docs/train.md and draw their output as a terminal.
 
 python docs/record.py
 """
@@ -26,12 +26,12 @@ COMMANDS = (
 
 
 def run(command: str, folder: Path) -> str:
-    """What a command prints: its results as on a terminal, its talk as in a log."""
+    """The output of a command: stdout as on a terminal, stderr as in a log file."""
     master, slave = pty.openpty()
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "110"}
     process = subprocess.Popen(command, shell=True, cwd=folder, stdout=slave, stderr=subprocess.PIPE, env=environment)
     assert process.stderr is not None
-    talk = process.stderr.read().decode()
+    log = process.stderr.read().decode()
     process.wait()
     os.close(slave)
     shown = b""
@@ -40,10 +40,11 @@ def run(command: str, folder: Path) -> str:
             shown += block
     except OSError:  # the terminal is closed: all was read
         pass
-    return talk + shown.decode().replace("\r\n", "\n")
+    return log + shown.decode().replace("\r\n", "\n")
 
 
 def main() -> None:
+    """Run all commands in an empty folder and write terminal.svg."""
     console = Console(record=True, width=120, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115
     with tempfile.TemporaryDirectory() as folder:
         for command in COMMANDS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 from pathlib import Path
 from typing import Any
@@ -54,27 +55,46 @@ def test_each_label_in_the_code_stands_in_the_table() -> None:
     assert used <= known
 
 
-def test_each_command_and_file_in_the_readme_is_there() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    commands = set(
-        re.findall(
-            r"\bagecli (train|evaluate|predict|info|toy|preprocess|audit|split|export|study|inspect|plot)\b", readme
-        )
-    )
-    assert commands <= {
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "models/README.md", *sorted((ROOT / "docs").glob("*.md"))]
+OTHERS = {"--nproc-per-node", "--help", "--version", "--install-completion", "--cov", "--check"}  # not agecli's options
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_command_option_and_file_that_a_page_names_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    commands = {
         *(command.name or command.callback.__name__ for command in app.registered_commands if command.callback),
         *(group.name for group in app.registered_groups),
     }
-    for link in re.findall(r"\]\(((?!http)[^)#]+)\)", readme):
-        assert (ROOT / link).exists(), link
-    options = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", readme))
+    assert set(re.findall(r"(?:^|`|&& |\| )agecli ([a-z]+)\b", text, re.M)) <= commands
+    for link in re.findall(r"\]\(((?!http)[^)#]+)", text):
+        assert (page.parent / link).exists(), link
+    options = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", text))
     scripts = [*ROOT.glob("agecli/cli/*.py"), *ROOT.glob("models/recipe/*.py"), *ROOT.glob("benchmarks/**/*.py")]
+    source = "".join(path.read_text(encoding="utf-8") for path in [*scripts, *ROOT.glob("docs/*.py")])
     group: Any = typer.main.get_command(app)
     commands_and_plots = [*group.commands.values(), *group.commands["plot"].commands.values()]
     known = {name for command in commands_and_plots for parameter in command.params for name in parameter.opts}
-    source = "".join(path.read_text(encoding="utf-8") for path in scripts)
-    for option in options - {"--nproc-per-node", "--help", "--version", "--install-completion"}:
+    for option in options - OTHERS:
         assert option in known or f'"{option}"' in source, option
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_python_file_and_module_that_a_page_names_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for name in re.findall(r"\b((?:agecli|tests|benchmarks|docs|models)/[\w/]+\.py)\b", text):
+        assert (ROOT / name).is_file(), name
+    for name in re.findall(r"python -m (benchmarks[\w.]*)", text):
+        assert importlib.util.find_spec(name), name
+    for name in re.findall(r"`(agecli(?:\.[a-z_]+){2,}(?:\.\w+)?)`", text):
+        resolve(name)
+
+
+def test_the_readme_begins_with_a_command_that_works_and_both_ways_to_install() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.search(r"```bash\n(.*)\n", readme)[1] == "pip install . && agecli predict docs/example.jpg"  # type: ignore[index]
+    assert "\npip install . " in readme
+    assert "\npip install '.[train]' " in readme
 
 
 def test_the_ci_runs_the_readmes_test_command() -> None:

@@ -15,18 +15,20 @@ from agecli.cli.options import DATASETS, Form, Output, Quiet, Verbose, form_of, 
 def audit(
     data: Annotated[Path, typer.Argument(help="A data set, or a folder with a manifest.csv or a labels.csv.")],
     dataset: Annotated[str, typer.Option(help=DATASETS)] = "auto",
-    out: Annotated[Path, typer.Option(help="The file for suspicious rows; `train --exclude` takes it.")] = Path(
+    out: Annotated[Path, typer.Option(help="CSV file for suspicious rows; `train --exclude` takes it.")] = Path(
         "suspicious.csv"
     ),
-    workers: Annotated[int, typer.Option(min=1, help="Processes that look at photos.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
     form: Form = None,
     output: Output = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Look for labels that can't be true: odd ages, subjects at odds with themselves, one photo with two ages.
+    """Check labels and photos: impossible ages, subjects that contradict themselves, copies with different ages.
 
-    Exits with 1 if there are any.
+    Exits with 1 if something is suspicious; the file lists it.
+
+    Example: agecli audit aligned --out suspicious.csv
     """
     listen(quiet, verbose)
     from agecli.cli.progress import Bars
@@ -35,7 +37,7 @@ def audit(
     from agecli.reports.tables import destination, write_rows
 
     with Bars(quiet) as bars:
-        found = run(
+        report = run(
             data,
             dataset=dataset,
             out=out,
@@ -44,7 +46,7 @@ def audit(
         )
     shape = form_of(form, output)
     with destination(output, sys.stdout) as stream:
-        write_rows(found.rows(), COLUMNS if shape == "table" else COLUMNS[:-1], shape, stream)  # bars are for people
+        write_rows(report.rows(), COLUMNS if shape == "table" else COLUMNS[:-1], shape, stream)  # no bars for programs
     logging.getLogger("agecli").info("wrote %s", out)
-    if found.findings:
+    if report.suspicious:
         raise typer.Exit(1)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agecli.cli.options import Device, Exclude, Form, Output, Quiet, Verbose, Workers, form_of, listen
 from agecli.core.errors import InputError
+
+if TYPE_CHECKING:
+    from agecli.evaluation.evaluate import Result
+
+log = logging.getLogger("agecli")
 
 
 def evaluate(
@@ -24,15 +30,18 @@ def evaluate(
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Faces to measure on.", show_default="the run's own")] = None,
     setup: Annotated[
-        str | None, typer.Option(help="Measure on the test part of a setup.", show_default="all faces")
+        str | None, typer.Option(help="Measure on the test parts of this setup.", show_default="all faces")
     ] = None,
-    readout: Annotated[str | None, typer.Option(help="mean, median or mode.", show_default="the model's own")] = None,
+    readout: Annotated[
+        str | None,
+        typer.Option(help="Age read out from the distribution: mean, median or mode.", show_default="the model's own"),
+    ] = None,
     challenge: Annotated[
         str | None,
         typer.Option(help="Age checks: a legal age, or a legal and a challenge age, as in 18,25.", metavar="AGE[,AGE]"),
     ] = None,
     exclude: Exclude = None,
-    report: Annotated[Path | None, typer.Option(help="Write one HTML page with pictures of it all.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report with tables, figures and faces.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -46,7 +55,10 @@ def evaluate(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Measure runs on their test parts, or checkpoints on faces with ages: MAE, CS@5 and more, with confidence."""
+    """Measure runs on their test parts, or checkpoints on labelled faces: MAE, CS@5 and more, with 95 % CI.
+
+    Example: agecli evaluate runs/drf runs/dldlf --report report.html
+    """
     listen(quiet, verbose)
     if not models and data is None:
         raise InputError("there are no faces to measure on", hint="name a folder with --data DIR, or a run folder")
@@ -72,16 +84,21 @@ def evaluate(
             progress=bars.features,
         )
     for result in results:
-        logging.getLogger("agecli").info("wrote %s", result.folder / "predictions.csv")
+        log.info("wrote %s", result.folder / "predictions.csv")
     wholes = pooled(results, ages)
     comparison = compare_models({name: whole.predictions for name, whole in wholes.items()}) if len(wholes) > 1 else []
     if report:
-        from agecli.reports.page import model_report, write_page
-
-        write_page(report, [model_report(name, whole) for name, whole in wholes.items()], comparison)
-        logging.getLogger("agecli").info("wrote %s", report)
+        _write_report(report, wholes, comparison)
     with destination(output, sys.stdout) as stream:
         write_evaluation(results, wholes, comparison, ages, form_of(form, output), stream)
     if broken := {path for result in results for path in result.broken}:
         typer.echo(f"{len(broken)} picture(s) could not be read and were left out", err=True)
         raise typer.Exit(1)
+
+
+def _write_report(path: Path, wholes: Mapping[str, Result], comparison: Sequence[Mapping[str, Any]]) -> None:
+    """Write the HTML report of all models."""
+    from agecli.reports.page import model_report, write_page
+
+    write_page(path, [model_report(name, whole) for name, whole in wholes.items()], comparison)
+    log.info("wrote %s", path)

@@ -11,9 +11,12 @@ def info(
     settings: Annotated[
         bool, typer.Option("--settings", help="Print every setting with its default, as TOML.")
     ] = False,
-    preset: Annotated[str, typer.Option(help="Whose defaults: modern or paper.")] = "modern",
+    preset: Annotated[str, typer.Option(help="The preset of --settings: modern or paper.")] = "modern",
 ) -> None:
-    """Versions, devices and where weights are looked for: what to paste into a bug report."""
+    """Print versions, devices and the places of weights and caches, for bug reports.
+
+    Example: agecli info --settings --preset paper > config.toml
+    """
     if settings:
         from agecli.core import config
 

@@ -11,6 +11,7 @@ from agecli.cli.progress import Bars
 from agecli.datasets.manifest import Manifest
 from agecli.datasets.protocols import Fold, leakage
 from agecli.studies.cells import Cell
+from agecli.studies.listener import StudyListener
 from agecli.training.context import Listener
 from agecli.training.loop import Step
 from agecli.training.run_folder import Run
@@ -63,17 +64,17 @@ class TrainingBars(Bars, Listener):
         )
 
 
-class StudyBars(TrainingBars):
+class StudyBars(TrainingBars, StudyListener):
     """A progress bar for the cells of a study, and those of the current run."""
 
     started = 0.0
     before = 0  # cells that were finished before this study was resumed
 
-    def folds_told(self, done: int, total: int) -> None:
+    def folds_finished(self, done: int, total: int) -> None:
         """Show the finished folds of all cells, while other processes train them."""
         self.show("folds", done, total)
 
-    def told(self, cell: Cell, done: int, total: int, seconds: float) -> None:
+    def cell_finished(self, cell: Cell, done: int, total: int, seconds: float) -> None:
         """Log a finished cell, the seconds it took, and an estimate of the time left."""
         if not self.started:  # the first cell began when the study did
             self.started, self.before = time.monotonic() - seconds, done - 1

@@ -11,13 +11,15 @@ from agecli.cli.options import Device, Quiet, Verbose, listen
 from agecli.core.errors import InputError
 
 KINDS = ("png", "svg", "pdf")
-plot = typer.Typer(help="Figures to print: a forest's leaves, a training, cumulative scores, one face.")
+plot = typer.Typer(
+    help="Draw figures for print: leaves of a forest, history of a training, cumulative scores, one face."
+)
 
 Figure = Annotated[Path, typer.Option("--output", "-o", help="The file to write: .png, .svg or .pdf.")]
 
 
 def _kind(path: Path) -> str:
-    """The kind of file that is asked for, before any work is done."""
+    """The kind of file by its suffix. Raises InputError if it is none of KINDS."""
     kind = path.suffix[1:].lower()
     if kind not in KINDS:
         what = f"`{path.suffix}`" if kind else "a file without a suffix"
@@ -38,16 +40,19 @@ def leaves(
         int | None, typer.Option(min=1, help="Only the leaves of this tree, from 1.", show_default="all trees")
     ] = None,
     fold: Annotated[
-        int | None, typer.Option(min=1, help="The fold of a run.", show_default="the first that is finished")
+        int | None, typer.Option(min=1, help="The fold of a run.", show_default="the first finished one")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Faces for the histogram.", show_default="those that a run was trained on")
+        Path | None, typer.Option(help="Faces of the histogram.", show_default="those that a run was trained on")
     ] = None,
     output: Figure = Path("leaves.png"),
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Draw what the leaves of a forest have learned, beneath a histogram of the ages they learned from."""
+    """Draw the leaf distributions of a forest below a histogram of the training ages.
+
+    Example: agecli plot leaves runs/drf -o leaves.pdf
+    """
     kind = _kind(output)
     listen(quiet, verbose)
     from agecli.reports.figure_data import read_ages, read_leaves
@@ -63,13 +68,16 @@ def leaves(
 
 @plot.command()
 def history(
-    run: Annotated[Path, typer.Argument(help="A run folder, also of a run that is not finished.", metavar="RUN")],
+    run: Annotated[Path, typer.Argument(help="A run folder; the run may still be training.", metavar="RUN")],
     fold: Annotated[int | None, typer.Option(min=1, help="Only this fold.", show_default="all folds")] = None,
     output: Figure = Path("history.png"),
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Draw how a training went: losses, entropy, temperatures and errors by iteration."""
+    """Draw the history of a training: loss, entropy, temperatures and errors by iteration.
+
+    Example: agecli plot history runs/drf
+    """
     kind = _kind(output)
     listen(quiet, verbose)
     from agecli.reports.figure_data import read_histories
@@ -86,7 +94,10 @@ def cs(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Draw cumulative scores: the share of test faces with an error of at most so many years."""
+    """Draw cumulative scores: the share of test faces with an absolute error of at most so many years.
+
+    Example: agecli plot cs runs/drf runs/dldlf -o cs.svg
+    """
     kind = _kind(output)
     listen(quiet, verbose)
     from agecli.reports.figure_data import read_runs
@@ -108,7 +119,10 @@ def distribution(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Draw the distribution of a face's age, its interval, and the leaves that it is made of."""
+    """Draw the predicted age distribution of a face, its interval, and the leaves that it is a mixture of.
+
+    Example: agecli plot distribution photo.jpg
+    """
     kind = _kind(output)
     listen(quiet, verbose)
     from agecli.reports.figure_data import explain

@@ -27,7 +27,7 @@ Model = Annotated[
 ]
 NoDetect = Annotated[bool, typer.Option("--no-detect", help="The photos are aligned faces already.")]
 Detector = Annotated[str, typer.Option(help="auto, yunet-dlib, yunet, hog, cnn or haar.")]
-Largest = Annotated[bool, typer.Option("--largest", help="Only the largest face of each photo.")]
+Largest = Annotated[bool, typer.Option("--largest", help="Only the main face of each photo: large and central.")]
 MinFace = Annotated[int, typer.Option(min=0, help="Leave out faces smaller than this, in pixels.")]
 MinScore = Annotated[
     float | None,

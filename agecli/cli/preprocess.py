@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +12,12 @@ import typer
 
 from agecli.cli.options import DATASETS, Form, Output, Quiet, Verbose, form_of, listen
 
+log = logging.getLogger("agecli")
+
 
 def preprocess(
     src: Annotated[Path, typer.Argument(help="A data set, or any folder of photos.")],
-    out: Annotated[Path, typer.Option(help="The folder for crops, manifest.csv and failures.csv.")],
+    out: Annotated[Path, typer.Option(help="Folder for crops, manifest.csv and failures.csv.")],
     dataset: Annotated[str, typer.Option(help=DATASETS)] = "auto",
     detector: Annotated[str, typer.Option(help="auto, yunet-dlib, yunet, hog, cnn or haar.")] = "auto",
     target: Annotated[
@@ -28,35 +31,33 @@ def preprocess(
         float | None, typer.Option(help="Between the eyes, as a share of the side. [default: 0.342]")
     ] = None,
     eye_height: Annotated[
-        float | None, typer.Option(help="Of the eye line below the top, as a share of the side. [default: 0.312]")
+        float | None, typer.Option(help="From the top to the eyes, as a share of the side. [default: 0.312]")
     ] = None,
     no_detect: Annotated[
-        bool, typer.Option("--no-detect", help="The photos are aligned faces already: only resize.")
+        bool, typer.Option("--no-detect", help="The photos are aligned faces already: only resize them.")
     ] = False,
     all_faces: Annotated[
-        bool, typer.Option("--all-faces", help="Every face of a photo, not only the main one.")
+        bool, typer.Option("--all-faces", help="Crop every face of a photo, not only the main one (large and central).")
     ] = False,
-    workers: Annotated[int, typer.Option(help="Processes.")] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="Skip what is done.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Look, but write nothing.")] = False,
-    contact_sheet: Annotated[Path | None, typer.Option(help="Draw a sample of the crops with the eye line.")] = None,
+    workers: Annotated[int, typer.Option(help="Number of processes.")] = 1,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Detect faces, but write nothing.")] = False,
+    contact_sheet: Annotated[Path | None, typer.Option(help="Draw a sample of the crops into this image.")] = None,
     form: Form = None,
     output: Output = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Find the faces in photos, turn and cut them so that the eyes are always in the same place."""
+    """Detect the faces in photos and align them, so that the eyes are always in the same place.
+
+    Prints the numbers of photos, faces and failures. Exits with 1 if some photos gave no face; failures.csv lists them.
+
+    Example: agecli preprocess FG-NET --out aligned --workers 4
+    """
     listen(quiet, verbose)
     from agecli.cli.progress import Bars
     from agecli.datasets.preprocessing import preprocess as run
     from agecli.reports.tables import destination, write_rows
-
-    log = logging.getLogger("agecli")
-
-    def recognised(name: str, photos: int) -> None:
-        log.info("%s: %d photos, recognised as %s", src, photos, name)
-        if name == "folder":
-            log.warning("no photo has an age: to train on them, put a labels.csv (path,age) into %s first", src)
 
     with Bars(quiet) as bars:
         summary = run(
@@ -74,8 +75,8 @@ def preprocess(
             resume=resume,
             dry_run=dry_run,
             contact_sheet=contact_sheet,
-            progress=lambda done, total: bars.show("photos", done, total),
-            recognised=recognised,
+            progress=partial(bars.show, "photos"),
+            recognised=partial(_report_source, src),
         )
     with destination(output, sys.stdout) as stream:
         write_rows(summary.rows(), ("what", "count"), form_of(form, output), stream)
@@ -83,3 +84,9 @@ def preprocess(
         if not dry_run:
             log.warning("%d photos gave no face: see %s", sum(summary.failures.values()), out / "failures.csv")
         raise typer.Exit(1)
+
+
+def _report_source(src: Path, name: str, photos: int) -> None:
+    log.info("%s: %d photos, recognised as %s", src, photos, name)
+    if name == "folder":
+        log.warning("no photo has an age: to train on them, put a labels.csv (path,age) into %s first", src)

@@ -23,17 +23,17 @@ from agecli.cli.options import (
     listen,
 )
 
-SHOWN_FOLDS = 5  # in a table, of a setup that has many
+SHOWN_FOLDS = 5  # at most, in a table
 
 
 def split(
     data: Annotated[Path, typer.Argument(help="A data set, or a folder with a manifest.csv or a labels.csv.")],
     setup: Annotated[str, typer.Option(help=SETUPS)] = "random",
-    out: Annotated[Path, typer.Option(help="The file to write: fold, part and path of every face.")] = Path(
+    out: Annotated[Path, typer.Option(help="CSV file to write: fold, part and path of every face.")] = Path(
         "splits.csv"
     ),
-    seed: Annotated[int, typer.Option(help="Of the random draw.")] = 0,
-    preset: Annotated[str, typer.Option(help="modern, or paper, which holds nothing out for validation.")] = "modern",
+    seed: Annotated[int, typer.Option(help="Seed of random splits.")] = 0,
+    preset: Annotated[str, typer.Option(help="modern, or paper, which has no validation part.")] = "modern",
     list_: List = None,
     exclude: Exclude = None,
     set_: Settings = None,
@@ -42,7 +42,10 @@ def split(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Write and describe the folds of a protocol, without training: sizes, ages, groups, and what leaks."""
+    """Write and describe the folds of a protocol, without training: sizes, ages, groups, and leakage of subjects.
+
+    Example: agecli split aligned --setup lopo
+    """
     listen(quiet, verbose)
     from agecli.datasets.splitting import columns, for_people
     from agecli.datasets.splitting import split as run

@@ -57,8 +57,6 @@ def study(
             jobs=jobs,
             keep=keep,
             listener=bars,
-            told=bars.told,
-            folds_told=bars.folds_told,
         )
     _write_figures(name, outcome)
     form = form_of(run.form, run.output)

@@ -9,11 +9,14 @@ import typer
 
 
 def toy(
-    folder: Annotated[Path, typer.Argument(help="The data folder to make.")],
-    count: Annotated[int, typer.Option(min=10, help="How many faces.")] = 600,
-    seed: Annotated[int, typer.Option(help="Of the random faces.")] = 0,
+    folder: Annotated[Path, typer.Argument(help="Folder to create.")],
+    count: Annotated[int, typer.Option(min=10, help="Number of faces.")] = 600,
+    seed: Annotated[int, typer.Option(help="Seed of the random faces.")] = 0,
 ) -> None:
-    """Draw a small data set of cartoon faces with ages, to try the other commands on."""
+    """Draw a small data set of cartoon faces with ages, to try the other commands on.
+
+    Example: agecli toy faces && agecli train --data faces --freeze --out runs/toy
+    """
     from agecli.datasets.toy import draw_faces
 
     draw_faces(folder, count, seed)

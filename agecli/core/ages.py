@@ -1,4 +1,7 @@
-"""The age grid, and what is read from a probability mass function on it: an age, its spread, an interval. No torch here."""
+"""The age grid, and point estimates, standard deviations and intervals of probability mass functions (pmf) on it.
+
+NumPy only: `predict` uses this module without torch. A pmf has shape (..., A): one probability per year of the grid.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,16 @@ from numpy.typing import NDArray
 
 Readout = Literal["mean", "median", "mode"]
 READOUTS: tuple[str, ...] = get_args(Readout)
-COVERAGE = 0.9  # of the interval printed beside each age
+COVERAGE = 0.9  # nominal coverage of the interval printed beside each age
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class AgeGrid:
-    """Whole years from `low` to `high`, both included: A of them."""
+    """The ages a model can predict: whole years from `low` to `high`, both included; `len(grid)` is A.
+
+    `age in grid` tests the bounds only: 31.5 is in AgeGrid(0, 120).
+    """
 
     low: int = 0
     high: int = 120
@@ -30,39 +36,42 @@ class AgeGrid:
 
     @property
     def years(self) -> Floats:
-        """The ages on the grid, (A,)."""
+        """The ages on the grid in years, (A,)."""
         return np.arange(self.low, self.high + 1, dtype=np.float64)
 
 
 def decade_name(age: float) -> str:
-    """What the group of an age is called: 0-9, 10-19, …"""
+    """The name of the decade of an age in years: 0-9, 10-19, …"""
     start = int(age // 10) * 10
     return f"{start}-{start + 9}"
 
 
 def mean(pmf: NDArray[Any], grid: AgeGrid) -> Floats:
+    """The expected age in years.   (..., A) -> (...,)"""
     return np.asarray(pmf @ grid.years)
 
 
 def std(pmf: NDArray[Any], grid: AgeGrid) -> Floats:
+    """The standard deviation in years.   (..., A) -> (...,)"""
     return np.asarray(np.sqrt((pmf * (grid.years - mean(pmf, grid)[..., None]) ** 2).sum(-1)))
 
 
 def mode(pmf: NDArray[Any], grid: AgeGrid) -> Floats:
-    """The most likely year.  (The paper's text says argmin: a slip.)"""
+    """The most probable year.   (..., A) -> (...,)   (The paper's text says argmin: a slip.)"""
     return np.asarray(grid.years[pmf.argmax(-1)])
 
 
 def cumulative(pmf: NDArray[Any]) -> Floats:
-    """The share at or below the end of each year.   (..., A)"""
+    """The cumulative distribution at the end of each year, normalised to end at 1.   (..., A) -> (..., A)"""
     upto = np.cumsum(pmf, axis=-1, dtype=np.float64)
     return np.asarray(upto / upto[..., -1:])
 
 
 def quantile(pmf: NDArray[Any], q: float | NDArray[Any], grid: AgeGrid) -> Floats:
-    """The age below which a share q lies, each year's mass spread evenly over the year around it.   (..., A) -> (...,)
+    """The age below which a share q of the mass lies.   (..., A) -> (...,)
 
-    `q` is one number, or one for each pmf.
+    q: one number from 0 to 1, or one for each pmf. The mass of year y is spread evenly over [y - 1/2, y + 1/2]; the result
+    is clipped to the grid.
     """
     upto = cumulative(pmf)
     q = np.asarray(q, dtype=np.float64)
@@ -75,28 +84,34 @@ def quantile(pmf: NDArray[Any], q: float | NDArray[Any], grid: AgeGrid) -> Float
 
 
 def median(pmf: NDArray[Any], grid: AgeGrid) -> Floats:
+    """The 0.5 quantile in years.   (..., A) -> (...,)"""
     return quantile(pmf, 0.5, grid)
 
 
 def read(pmf: NDArray[Any], readout: Readout, grid: AgeGrid) -> Floats:
-    """One age from each pmf.   (..., A) -> (...,)"""
+    """The point estimate of each pmf, in years.   (..., A) -> (...,)
+
+    readout: mean, median or mode.
+
+        read(pmf, "median", AgeGrid(0, 120))
+    """
     return {"mean": mean, "median": median, "mode": mode}[readout](pmf, grid)
 
 
 def interval(pmf: NDArray[Any], coverage: float, grid: AgeGrid) -> tuple[Floats, Floats]:
-    """The central interval that holds `coverage` of each pmf."""
+    """Low and high end of the central interval that holds `coverage` of each pmf.   (..., A) -> two of (...,)"""
     tail = (1 - coverage) / 2
     return quantile(pmf, tail, grid), quantile(pmf, 1 - tail, grid)
 
 
 def span(low: float, high: float) -> str:
-    """An interval for people: from the first to the last whole year in it."""
+    """An interval as text: its first and last whole year, or its middle if it holds none: `23 to 31`."""
     first, last = math.ceil(low), math.floor(high)
     return f"{first} to {last}" if first <= last else f"{(low + high) / 2:.1f}"
 
 
 def parse_age(text: str) -> float | None:
-    """An age in years, or None for what is no number."""
+    """An age in years; None if the text is not a finite number: `parse_age("31.5")`."""
     try:
         age = float(text)
     except ValueError:

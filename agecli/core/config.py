@@ -132,6 +132,7 @@ class TrainingConfig:
     optimiser: Literal["sgd", "adamw"] = setting("adamw", "optimiser")
     lr: float = setting(1e-3, "learning rate", above=0)
     backbone_lr: float = setting(1.0, "learning rate of the backbone, as a multiple of lr", least=0)
+    relative_lr: bool = setting(False, "learning rates of the backbone are shares of the RMS of each tensor")
     layer_decay: float = setting(
         1.0, "factor of the learning rate for each layer of the backbone below the last", above=0, most=1
     )

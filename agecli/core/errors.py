@@ -1,10 +1,22 @@
-"""The errors a user can mend: what was wrong, with the value, and what to do next."""
+"""Errors that a user can repair: what was wrong, with the value, and what to do next.
+
+The command line prints them without a traceback and exits with their `exit_code`.
+"""
 
 from __future__ import annotations
 
 
 class AgecliError(Exception):
-    """Wrong use or wrong settings. The edge of the CLI prints it without a traceback."""
+    """Base class of all errors that agecli raises on purpose: wrong use or wrong settings.
+
+    message: what was wrong, with the offending value.
+    hint: what to do next; may be empty.
+
+        try:
+            agecli.train("faces")
+        except agecli.AgecliError as error:
+            print(error.message, error.hint)
+    """
 
     exit_code = 2
 
@@ -19,16 +31,16 @@ class InputError(AgecliError):
 
 
 class MissingError(AgecliError):
-    """Something needed is not there: a folder, a weights file, a device."""
+    """Something required is missing: a folder, a weights file, a device, an optional package."""
 
     exit_code = 3
 
 
 class TrainingError(AgecliError):
-    """Training could not go on with these settings; what was saved before is still good."""
+    """Training failed with these settings, for example by a loss that is not finite; saved checkpoints are intact."""
 
 
 class Interrupted(AgecliError):
-    """Asked to stop (SIGINT or SIGTERM), and did so after saving."""
+    """SIGINT or SIGTERM was received; progress was saved before the exit."""
 
     exit_code = 130

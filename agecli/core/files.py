@@ -1,4 +1,7 @@
-"""Files that are written whole or not at all."""
+"""Files: written whole or not at all, hashed, and read or written as CSV by the row.
+
+Tables that are analysed as a whole are read with `core.tables`; the functions here do without pandas.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+DELIMITERS = ",;\t"  # of CSV files; the others come from spreadsheets of other countries
+
 
 @contextmanager
 def write_whole(path: Path, sync: bool = True) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not.
+    """A temporary path in the folder of `path`; it replaces `path` when the block succeeds and is removed when it fails.
 
-    `sync` makes it survive a power cut; without it, only a kill. For thousands of small files it is slow.
+    sync: flush to the disk, so that the file survives a power failure and not only a kill; slow for thousands of files.
+
+    A symbolic link is followed, so that it stays a link. Parent folders are created.
+
+        with write_whole(Path("report.csv")) as part:
+            part.write_text("a,b\\n")
     """
-    path = Path(os.path.realpath(path))  # a link stays a link
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     os.close(handle)
@@ -28,10 +38,10 @@ def write_whole(path: Path, sync: bool = True) -> Iterator[Path]:
         yield part
         if sync:
             with part.open("r+b") as file:
-                os.fsync(file.fileno())  # a power cut must not leave an empty file under the final name
+                os.fsync(file.fileno())  # without it, a power failure can leave an empty file under the final name
         umask = os.umask(0)
         os.umask(umask)
-        part.chmod(0o666 & ~umask)  # mkstemp makes private files; results are ordinary ones
+        part.chmod(0o666 & ~umask)  # mkstemp makes files that only the owner can read
         os.replace(part, path)
     except BaseException:
         with suppress(FileNotFoundError):
@@ -40,12 +50,12 @@ def write_whole(path: Path, sync: bool = True) -> Iterator[Path]:
 
 
 def is_stream(path: Path) -> bool:
-    """A pipe or a device, which nothing can take the place of."""
+    """Whether a path is a pipe or a device, which can be written to but not replaced."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def link_whole(source: Path, path: Path) -> None:
-    """A second name for a file; a copy where the file system has no links."""
+    """Make `path` a hard link to `source`, or a copy where the file system has no hard links."""
     with write_whole(path) as part:
         part.unlink()
         try:
@@ -55,35 +65,38 @@ def link_whole(source: Path, path: Path) -> None:
 
 
 def file_hash(path: Path) -> str:
+    """The SHA-256 of a file, 64 hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text, whole or not at all."""
     with write_whole(path) as part:
         part.write_text(text, encoding="utf-8")
 
 
 def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    write_table(path, ([row.get(name, "") for name in columns] for row in rows), columns)
+    """Write rows as CSV, whole or not at all; keys outside `columns` are ignored, missing ones are empty.
 
+    Names that are not UTF-8 keep their bytes (`surrogateescape`), here and in `read_csv`.
 
-def write_table(path: Path, rows: Iterable[Iterable[Any]], columns: Sequence[str]) -> None:
-    """The same of rows that are cells in the order of the columns."""
+        write_csv(Path("labels.csv"), [{"path": "a.jpg", "age": 3}], ("path", "age"))
+    """
     with write_whole(path) as part, part.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows(rows)
+        writer.writerows([row.get(name, "") for name in columns] for row in rows)
 
 
 def delimiter(path: Path) -> str:
-    """What stands between the cells of a CSV file's first line: a comma, or what spreadsheets of other countries use."""
+    """The character between the cells of a CSV file: the comma, semicolon or tab that its first line has most of."""
     with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
         first = file.readline()
-    return max(",;\t", key=first.count)
+    return max(DELIMITERS, key=first.count)
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
-    """Rows of a CSV file, names of columns stripped and in lower case."""
+    """The rows of a CSV file, by column; names of columns are stripped and in lower case, missing cells are empty."""
     with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
         reader = csv.DictReader(file, delimiter=delimiter(path))
         reader.fieldnames = [name.strip().lower() for name in reader.fieldnames or []]

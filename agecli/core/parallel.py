@@ -1,4 +1,4 @@
-"""Worker processes: a `map` over several of them, with errors in plain words."""
+"""Worker processes: ordered maps, streams and results as they complete, with a clear error when a worker is killed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,38 @@ import cv2
 from agecli.core.errors import InputError
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+In = TypeVar("In")
+Out = TypeVar("Out")
+FEWER_WORKERS = 'Use fewer workers; a Python script needs `if __name__ == "__main__":` around its calls'
+POLL_EVERY = 3.0  # seconds
+QUEUED_PER_PROCESS = 4  # items
+ALONE = 8  # items done in this process before others are started: for a few photos, starting processes costs more
+
+
+def cores() -> int:
+    """The number of CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def check_workers(count: int) -> None:
+    """Raises InputError for a number of processes below 1."""
+    if count < 1:
+        raise InputError(f"--workers {count} is too small", hint="--workers must be at least 1")
 
 
 @contextmanager
-def workers(count: int, chunk: int, advice: str) -> Iterator[Map]:
-    """A `map` over that many processes, results in order; `advice` is what to do when one of them is killed."""
+def process_map(count: int, chunk: int, advice: str) -> Iterator[Map]:
+    """A `map` over `count` processes, for the length of a `with` block; the results come in the order of the items.
+
+    count: number of processes; 1 runs in this process.
+    chunk: items sent to a process at a time.
+    advice: what the user should do if a process is killed, for the error message.
+
+    Raises InputError if a process is killed. Functions and items must be picklable.
+
+        with process_map(4, chunk=16, advice="Use fewer --workers") as run:
+            sizes = list(run(os.path.getsize, names))
+    """
     if count == 1:
         yield map
         return
@@ -32,66 +59,64 @@ def workers(count: int, chunk: int, advice: str) -> Iterator[Map]:
     try:
         yield partial(pool.map, chunksize=chunk)
     except BrokenProcessPool as error:
-        raise InputError("a worker was killed", hint=f"did memory run out? {advice}") from error
+        raise _killed(advice) from error
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def cores() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def stream(function: Callable[[In], Out], items: Iterable[In], count: int, ahead: int = 32) -> Iterator[Out]:
+    """The results in the order of the items, while `count` processes work ahead; memory does not grow with the items.
 
+    At most `ahead` results are kept, and a few items, which may be large, per process. The first items are done in this
+    process. Raises InputError if a process is killed.
 
-def _pool(count: int) -> ProcessPoolExecutor:
-    """Processes that are no copies of this one: a copy of a process whose OpenCV or torch has threads can hang for ever."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():  # Windows
-        return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _calm)
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["agecli.images.crops"])  # the detectors are loaded once, for all workers
-    return ProcessPoolExecutor(count, context, _calm)
-
-
-def _calm() -> None:
-    """A worker uses one thread, leaves Ctrl-C to its parent, and ends when that was killed."""
-    cv2.setNumThreads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    if parent := multiprocessing.parent_process():
-        parent.join()
-        os._exit(1)
-
-
-In = TypeVar("In")
-Out = TypeVar("Out")
-FEWER = 'did memory run out? Use fewer workers; a Python script needs `if __name__ == "__main__":` around its calls'
-LOOK_EVERY = 3.0  # seconds
-EACH = 4  # items that wait for each process
-ALONE = 8  # items that are done here before other processes are started: for one photo they would only cost time
+        for faces in stream(find, names, count=4): ...
+    """
+    remaining = iter(items)
+    yield from map(function, remaining if count == 1 else islice(remaining, ALONE))
+    first = list(islice(remaining, 1))
+    if not first:
+        return
+    pool = _pool(count)
+    queue: deque[Future[Out]] = deque()
+    try:
+        for item in chain(first, remaining):
+            queue.append(pool.submit(function, item))
+            while len(queue) > ahead or sum(not future.done() for future in queue) > QUEUED_PER_PROCESS * count:
+                yield queue.popleft().result()
+        while queue:
+            yield queue.popleft().result()
+    except BrokenProcessPool as error:
+        raise _killed(FEWER_WORKERS) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def as_done(
-    function: Callable[[In], Out], items: Iterable[In], count: int, advice: str, look: Callable[[], None] = lambda: None
+    function: Callable[[In], Out],
+    items: Iterable[In],
+    count: int,
+    advice: str,
+    poll: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[In, Out]]:
-    """Each item with its result, as soon as it is there. No more than `count` are begun: a stop need not wait for others.
+    """Each item with its result, in the order of completion.
 
-    Every few seconds there is a `look`: at what the processes have written so far.
+    At most `count` items are started, so an interrupt does not wait for queued ones; it terminates the processes.
+    `poll` is called every few seconds, to show what the processes have written so far. Raises InputError with `advice`
+    if a process is killed.
     """
-    left, begun = iter(items), dict[Future[Out], In]()
+    remaining, running = iter(items), dict[Future[Out], In]()
     pool = _pool(count)
     try:
         while True:
-            begun |= {pool.submit(function, item): item for item in islice(left, count - len(begun))}
-            if not begun:
+            running |= {pool.submit(function, item): item for item in islice(remaining, count - len(running))}
+            if not running:
                 return
-            for future in wait(begun, LOOK_EVERY, return_when=FIRST_COMPLETED).done:
-                yield begun.pop(future), future.result()
-            look()
+            for future in wait(running, POLL_EVERY, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), future.result()
+            poll()
     except BrokenProcessPool as error:
-        raise InputError("a worker was killed", hint=f"did memory run out? {advice}") from error
+        raise _killed(advice) from error
     except BaseException:
         for child in multiprocessing.active_children():
             child.terminate()
@@ -100,26 +125,28 @@ def as_done(
         pool.shutdown(cancel_futures=True)
 
 
-def stream(function: Callable[[In], Out], items: Iterable[In], count: int, ahead: int = 32) -> Iterator[Out]:
-    """The results in order, while `count` processes work ahead: memory does not grow with the number of items.
+def _killed(advice: str) -> InputError:
+    return InputError("a worker was killed", hint=f"did memory run out? {advice}")
 
-    At most `ahead` results wait, and a few items, which may be large, for each process.
-    """
-    left = iter(items)
-    yield from map(function, left if count == 1 else islice(left, ALONE))
-    first = list(islice(left, 1))
-    if not first:
-        return
-    pool = _pool(count)
-    waiting: deque[Future[Out]] = deque()
-    try:
-        for item in chain(first, left):
-            waiting.append(pool.submit(function, item))
-            while len(waiting) > ahead or sum(not result.done() for result in waiting) > EACH * count:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    except BrokenProcessPool as error:
-        raise InputError("a worker was killed", hint=FEWER) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
+
+def _pool(count: int) -> ProcessPoolExecutor:
+    """Processes that are not forks of this one: forking a process whose OpenCV or torch has threads can deadlock."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():  # Windows
+        return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _start_worker)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["agecli.images.crops"])  # the detectors are loaded once, for all workers
+    return ProcessPoolExecutor(count, context, _start_worker)
+
+
+def _start_worker() -> None:
+    """A worker uses one thread, leaves Ctrl-C to its parent, and exits when the parent was killed."""
+    cv2.setNumThreads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+
+
+def _exit_with_parent() -> None:
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)

@@ -1,1 +1,1 @@
-"""Faces with ages: manifests, splits and batches."""
+"""Data sets of labelled faces: sources, preprocessing, manifests, protocols and audits."""

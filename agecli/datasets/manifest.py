@@ -1,36 +1,60 @@
-"""The manifest: which faces there are, how old they are and whose they are."""
+"""The manifest: which faces a folder has, how old they are and who they are."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
+import pandas as pd
+
 from agecli.core.ages import AgeGrid, parse_age
 from agecli.core.errors import InputError, MissingError
-from agecli.core.files import delimiter, read_csv
+from agecli.core.files import delimiter
 from agecli.core.records import Sample
-from agecli.datasets.sources import recognise, walk
-from agecli.datasets.sources.labels import Label
-from agecli.datasets.sources.tables import from_row
+from agecli.core.tables import any_bytes, read_table, text_table
+from agecli.datasets.sources import recognise
+from agecli.datasets.sources.tables import label_columns
+from agecli.images.folders import photos_in
 
-TABLES = ("manifest.csv", "labels.csv")  # ours, and what a folder from elsewhere may bring
+TABLES = ("manifest.csv", "labels.csv")  # written by `preprocess`, and by users
+SAMPLE_COLUMNS = ("path", "years", "subject", "sex", "race", "split", "rank", "source")  # the fields of Sample
 LEAVE_OUT = "`agecli audit DIR` finds all such faces, and --exclude suspicious.csv leaves them out"
 log = logging.getLogger("agecli")
 
 
+class LabelRow(NamedTuple):
+    """A row of `read_labels`: a photo and what its data set says about it, as text; nothing is checked yet."""
+
+    path: str  # relative to the folder
+    age: str
+    subject: str
+    sex: str
+    race: str
+    split: str
+    rank: str
+    birth: str
+    taken: str
+    source: str  # the original photo of an aligned face
+    where: str  # file and line, for error messages
+
+
+LABEL_COLUMNS = LabelRow._fields
+
+
 @dataclass(frozen=True)
 class Manifest:
+    """The labelled faces of a folder, in the order of their paths, whatever the order in the file."""
+
     folder: Path
-    samples: tuple[Sample, ...]  # by path, whatever the order in the file
+    samples: tuple[Sample, ...]
 
     @property
     def digest(self) -> str:
-        """A hash of all that is known of the faces; a field that is empty, or not invented yet, does not change it."""
+        """A SHA-256 of all labels. Empty fields are left out, so that a field added to Sample later does not change it."""
         digest = hashlib.sha256()
         for sample in self.samples:
             known = repr([item for item in vars(sample).items() if item[1] != ""])
@@ -38,17 +62,16 @@ class Manifest:
         return digest.hexdigest()
 
 
-class Row(NamedTuple):
-    """A photo as a table or its own name describes it; nothing is checked yet."""
+def read_labels(folder: Path, dataset: str = "auto") -> tuple[str, pd.DataFrame]:
+    """What a folder says about its photos, unchecked: the name of the data set, and one row of text per photo.
 
-    path: str
-    label: Label
-    source: str
-    where: str  # for error messages
+    The table has the fields of LabelRow as columns. It comes from a manifest.csv, a labels.csv, or the data set that
+    `sources.recognise` finds.
 
+    Raises MissingError if the folder or its labels are missing, InputError if a table lacks rows or columns.
 
-def read_rows(folder: Path, dataset: str = "auto") -> tuple[str, list[Row]]:
-    """What a folder says of its photos, by a manifest.csv, a labels.csv, or as the data set that it is recognised as."""
+        name, table = read_labels(Path("aligned"))
+    """
     if not folder.exists():
         raise MissingError(
             f"there is no data folder {folder}",
@@ -56,36 +79,40 @@ def read_rows(folder: Path, dataset: str = "auto") -> tuple[str, list[Row]]:
         )
     file = next((folder / name for name in TABLES if (folder / name).is_file()), None)
     if file and dataset in ("auto", "csv"):
-        return "csv", _table(file)
-    source = recognise(folder, walk(folder), dataset)
+        return "csv", _read_label_table(file)
+    source = recognise(folder, list(photos_in(folder)), dataset)
     if not source.labels:
         raise MissingError(
             f"{folder} has neither {' nor '.join(TABLES)}, and is no data set whose names agecli knows",
             hint="a data folder has such a table, with the columns path and age",
         )
-    return source.name, [Row(path, label, "", path) for path, label in source.labels.items()]
+    rows = ((path, *label, "", path) for path, label in source.labels.items())
+    return source.name, text_table(rows, LABEL_COLUMNS)
 
 
-def _table(file: Path) -> list[Row]:
-    rows = read_csv(file)
-    if not rows:
+def label_rows(table: pd.DataFrame) -> Iterator[LabelRow]:
+    """The rows of a table from `read_labels`."""
+    return map(LabelRow._make, table[list(LABEL_COLUMNS)].itertuples(index=False, name=None))
+
+
+@any_bytes()
+def _read_label_table(file: Path) -> pd.DataFrame:
+    table = read_table(file)
+    if table.empty:
         raise InputError(f"{file} lists no faces", hint="it needs a row for each face, under the columns path and age")
-    missing = {"path", "age"} - set(rows[0])
-    if missing:
+    if missing := {"path", "age"} - set(table.columns):
         raise InputError(
-            f"{file} has no column {' and no column '.join(sorted(missing))}", hint=f"it has: {', '.join(rows[0])}"
+            f"{file} has no column {' and no column '.join(sorted(missing))}",
+            hint=f"it has: {', '.join(table.columns)}",
         )
-    return [
-        Row(
-            PurePath(row["path"].strip()).as_posix(),
-            from_row(row),
-            row.get("source", "").strip(),
-            f"{file}, line {line}",
-        )
-        for line, row in enumerate(rows, 2)
-    ]
+    known = label_columns(table)
+    known["path"] = [PurePath(path.strip()).as_posix() for path in table["path"]]
+    known["source"] = table["source"].str.strip() if "source" in table else ""
+    known["where"] = [f"{file}, line {line}" for line in range(2, len(table) + 2)]
+    return known[list(LABEL_COLUMNS)].astype(object)
 
 
+@any_bytes()
 def read_manifest(
     folder: Path,
     grid: AgeGrid,
@@ -94,86 +121,93 @@ def read_manifest(
     only: Iterable[str] | None = None,
     exclude: Iterable[str] = (),
 ) -> Manifest:
-    """The labelled faces of a folder; of those with these very paths or on this list, and without those excluded."""
-    _, rows = read_rows(folder)
+    """The labelled faces of a folder; faces without an age are left out.
+
+    grid: the ages allowed.
+    paths: keep the faces with exactly these paths.
+    only, exclude: keep or leave out the faces with these names: paths here or in the original data set, or bare file names.
+
+    Raises InputError for an age that is not a number or outside of the grid, a path listed twice, or if no face is left;
+    MissingError as `read_labels` does.
+
+        read_manifest(Path("aligned"), AgeGrid(0, 120)).samples[0].age
+    """
+    _, table = read_labels(folder)
     if paths is not None:
-        rows = [row for row in rows if row.path in paths]
+        table = table[table["path"].isin(list(paths))]
     if only is not None:
-        rows = _matching(rows, only, "lists", keep=True)
+        table = _matching(table, only, "lists", keep=True)
     if exclude:
-        rows = _matching(rows, exclude, "excludes", keep=False)
-    samples = [sample for row in rows if (sample := _sample(row, grid))]
-    if not samples:
+        table = _matching(table, exclude, "excludes", keep=False)
+    table = table[table["age"] != ""]
+    if table.empty:
         raise InputError(f"no face in {folder} has an age", hint="fill the column age, in years")
-    _no_path_twice(samples, folder)
-    return Manifest(folder, tuple(sorted(samples, key=lambda sample: sample.path)))
+    table = table.assign(years=pd.Series([parse_age(age) for age in table["age"]], table.index, dtype=float))
+    _check_ages(table, grid)
+    repeated = table["path"][table["path"].duplicated()]
+    if len(repeated):
+        raise InputError(f"{folder} lists {repeated.iloc[0]} twice", hint="keep one row for each face")
+    rows = table[list(SAMPLE_COLUMNS)].itertuples(index=False, name=None)
+    return Manifest(folder, tuple(sorted((Sample(*row) for row in rows), key=lambda sample: sample.path)))
 
 
-def _sample(row: Row, grid: AgeGrid) -> Sample | None:
-    """A row as a sample; None if its age is not known."""
-    label = row.label
-    if not label.age:
-        return None
-    age = parse_age(label.age)
-    if age is None:
+def _check_ages(table: pd.DataFrame, grid: AgeGrid) -> None:
+    """Raises InputError for the first age that is not a number or not on the grid."""
+    wrong = table[~table["years"].between(grid.low, grid.high)]
+    if wrong.empty:
+        return
+    row = wrong.iloc[0]
+    if pd.isna(row["years"]):
         raise InputError(
-            f"{row.where}: age {label.age!r} is not a number",
+            f"{row['where']}: age {row['age']!r} is not a number",
             hint=f"write ages in years, or leave unknown ones empty; {LEAVE_OUT}",
         )
-    if age not in grid:
-        raise InputError(
-            f"{row.where}: age {label.age} is outside the age grid, {grid.low} to {grid.high}",
-            hint=f"mend the label, or use a wider grid: --set ages.low=… or --set ages.high=…; {LEAVE_OUT}",
-        )
-    return Sample(row.path, age, label.subject, label.sex, label.race, label.split, label.rank, row.source)
+    raise InputError(
+        f"{row['where']}: age {row['age']} is outside the age grid, {grid.low} to {grid.high}",
+        hint=f"correct the label, or use a wider grid: --set ages.low=… or --set ages.high=…; {LEAVE_OUT}",
+    )
 
 
 def read_names(path: Path) -> list[str]:
-    """Names of photos from a file: a CSV with a column path, or one name to a line."""
+    """Names of photos from a file: the column `path` of a CSV file, or one name per line.
+
+    Raises MissingError if there is no such file.
+
+        read_names(Path("suspicious.csv"))
+    """
     if not path.is_file():
         raise MissingError(
             f"there is no file {path}", hint="it holds names of photos, one to a line or in a column path"
         )
     lines = path.read_text(encoding="utf-8-sig", errors="surrogateescape").splitlines()
     if lines and "path" in [cell.strip().lower() for cell in lines[0].split(delimiter(path))]:
-        return [row["path"].strip() for row in read_csv(path)]
+        return [name.strip() for name in read_table(path)["path"]]
     return [line.strip() for line in lines if line.strip()]
 
 
-def _matching(rows: Sequence[Row], names: Iterable[str], verb: str, keep: bool) -> list[Row]:
-    """The rows that are named, or all others: by their path here, their path in the original set, or a bare name."""
+def _matching(table: pd.DataFrame, names: Iterable[str], verb: str, keep: bool) -> pd.DataFrame:
+    """The rows that are named, or all others: by their path here, their path in the original set, or a bare name.
+
+    A name that is a whole path of a photo means that photo alone; any other name may be a bare file name, with or without
+    its suffix.
+    """
     wanted = {PurePath(name.replace("\\", "/")).as_posix() for name in names}
     if keep and not wanted:
         raise InputError("the list names no photo", hint="write names of photos, one to a line or in a column path")
-    whole = [{PurePath(path).as_posix() for path in (row.path, row.source) if path} for row in rows]
-    met = wanted & set().union(*whole)
-    loose = wanted - met  # what is no path of any photo may be its bare name, with or without its ending
-    chosen = []
-    for row, paths in zip(rows, whole, strict=True):
-        names_of = {name for path in paths for name in (PurePath(path).name, PurePath(path).stem)} if loose else set()
-        met |= names_of & loose
-        if bool(paths & wanted or names_of & loose) == keep:
-            chosen.append(row)
-    if wanted and not met:
+    paths = [[PurePath(path) for path in row if path] for row in zip(table["path"], table["source"], strict=True)]
+    whole = [{path.as_posix() for path in row} for row in paths]
+    bare = wanted - set().union(*whole)
+    if bare:
+        whole = [
+            exact | ({name for path in row for name in (path.name, path.stem)} & bare)
+            for exact, row in zip(whole, paths, strict=True)
+        ]
+    missing = wanted - set().union(*whole)
+    if wanted and missing == wanted:
         raise InputError(
             f"none of the {len(wanted)} names that the file {verb} is in the data, {sorted(wanted)[0]!r} among them",
             hint="names are paths relative to the data folder or to the original set, or bare file names",
         )
-    if missing := wanted - met:
+    if missing:
         log.warning("%d of %d names that the file %s are not in the data", len(missing), len(wanted), verb)
-    return chosen
-
-
-def _no_path_twice(samples: Sequence[Sample], folder: Path) -> None:
-    seen: set[str] = set()
-    for sample in samples:
-        if sample.path in seen:
-            raise InputError(f"{folder} lists {sample.path} twice", hint="keep one row for each face")
-        seen.add(sample.path)
-
-
-def counts(samples: Iterable[Sample], key: Callable[[Sample], str]) -> dict[str, int]:
-    """How many faces each group has, by name; those of no group are left out."""
-    found = Counter(map(key, samples))
-    found.pop("", None)
-    return dict(sorted(found.items()))
+    return table[[bool(names & wanted) == keep for names in whole]]

@@ -1,4 +1,4 @@
-"""Protocols: which faces a model learns from and which it is tested on."""
+"""Protocols: divide the faces of a manifest into folds of training, validation and test parts."""
 
 from __future__ import annotations
 
@@ -10,34 +10,40 @@ from agecli.core.errors import InputError
 from agecli.core.records import Sample
 from agecli.core.seeding import generator
 
-REPEATS = 5  # of the random split, in the paper's setups I and II
+REPEATS = 5  # random splits in the paper's setups I and II
 SETUP_I_IMAGES = 5492  # of White subjects
 SETUP_III_GROUPS = {("Black", "F"): 1285, ("White", "F"): 1285, ("Black", "M"): 3980, ("White", "M"): 3980}
 VAL_RANK, TEST_RANK = 2, 5  # CACD: celebrities up to rank 2 validate, up to 5 test, all others train
-MOST_ROWS = 50_000_000  # of all parts of all folds: leave-one-person-out of 13,000 people would fill the memory
+MOST_ROWS = 50_000_000  # in all parts of all folds: leave-one-person-out with 13,000 subjects would fill the memory
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Indices into the manifest's samples. `val` was held out of the training part."""
+    """The parts of one fold, as sorted indices into the samples of the manifest."""
 
     number: int  # from 1
     train: tuple[int, ...]
-    val: tuple[int, ...]
+    val: tuple[int, ...]  # held out of the training part; may be empty
     test: tuple[int, ...]
 
     @property
     def parts(self) -> dict[str, tuple[int, ...]]:
+        """The parts by name: train, val, test."""
         return {"train": self.train, "val": self.val, "test": self.test}
 
 
 def make_folds(samples: Sequence[Sample], config: DataConfig, seed: int, listed: bool = False) -> list[Fold]:
-    """The folds of a setup, a function of the samples and the seed alone.
+    """The folds of a setup; they depend on the samples and the seed only.
 
-    `listed` says that the samples are a published list already, so that setup I need not draw its own.
+    samples: sorted by path, as in a Manifest.   config: the setup and its shares.
+    listed: the samples are a published list already, so setup I does not draw a subset of its own.
+
+    Raises InputError if the setup needs labels that the samples lack, or leaves a part empty.
+
+        make_folds(manifest.samples, DataConfig(setup="lopo"), seed=0)[0].test
     """
     folds = []
-    for number, (train, val, test) in enumerate(_triples(samples, config, seed, listed), 1):
+    for number, (train, val, test) in enumerate(_parts(samples, config, seed, listed), 1):
         if not val and train:
             val = _hold_out(samples, train, config, seed, number)
         rest = tuple(sorted(set(train) - set(val)))
@@ -52,9 +58,9 @@ def make_folds(samples: Sequence[Sample], config: DataConfig, seed: int, listed:
 
 
 def leakage(samples: Sequence[Sample], fold: Fold) -> float | None:
-    """The share of test faces that were seen in training or validation, or whose subject was; None if no subject is known.
+    """The share of test faces, 0 to 1, that are in training or validation themselves or by another photo of their subject.
 
-    Faces of unknown people count as not seen: with some of those it is a lower bound.
+    Faces without a subject count as unseen, so with some of them it is a lower bound; None if no subject is known.
     """
     seen = {*fold.train, *fold.val}
     people = {samples[i].subject for i in seen} - {""}
@@ -63,13 +69,14 @@ def leakage(samples: Sequence[Sample], fold: Fold) -> float | None:
     return sum(i in seen or samples[i].subject in people for i in fold.test) / len(fold.test)
 
 
-Triple = tuple[Sequence[int], Sequence[int], Sequence[int]]  # training, validation (often not chosen yet) and test part
+Parts = tuple[Sequence[int], Sequence[int], Sequence[int]]  # training, validation (empty: not chosen yet) and test
 
 
-def _triples(samples: Sequence[Sample], config: DataConfig, seed: int, listed: bool) -> list[Triple]:
+def _parts(samples: Sequence[Sample], config: DataConfig, seed: int, listed: bool) -> list[Parts]:
+    """The parts of each fold of a setup, before a validation part is held out."""
     everyone = range(len(samples))
     share = config.train_share
-    makers: dict[str, Callable[[], list[Triple]]] = {
+    makers: dict[str, Callable[[], list[Parts]]] = {
         "random": lambda: [_random(everyone, share, seed, 1)],
         "I": lambda: [_random(_white(samples, seed, listed), share, seed, repeat) for repeat in range(1, REPEATS + 1)],
         "II": lambda: [_random(everyone, share, seed, repeat) for repeat in range(1, REPEATS + 1)],
@@ -83,21 +90,22 @@ def _triples(samples: Sequence[Sample], config: DataConfig, seed: int, listed: b
     return makers[config.setup]()
 
 
-def _random(among: Sequence[int], share: float, seed: int, repeat: int) -> Triple:
+def _random(among: Sequence[int], share: float, seed: int, repeat: int) -> Parts:
+    """A random split with a share of the faces for training, whoever is on them."""
     order = [among[i] for i in generator(seed, "split", repeat).permutation(len(among)).tolist()]
     cut = round(share * len(among))
     return order[:cut], (), order[cut:]
 
 
 def _no_race(samples: Sequence[Sample]) -> str:
-    """What to do about a group that is short."""
+    """The hint for a group with too few faces."""
     if not any(sample.race for sample in samples):
-        return "the data say nothing of race: put MORPH's own CSV beside its photos, or fill the column race"
+        return "the labels have no race: put MORPH's own CSV beside its photos, or fill the column race"
     return "this is a protocol for MORPH Album 2; use --setup subject for another data set"
 
 
 def _white(samples: Sequence[Sample], seed: int, listed: bool) -> Sequence[int]:
-    """The faces of setup I. The paper's own list is not published: one is drawn, unless a list was given."""
+    """The faces of setup I. The paper's list is not published, so a random subset is drawn unless a list was given."""
     if listed:
         return range(len(samples))
     white = [i for i, sample in enumerate(samples) if sample.race == "White"]
@@ -110,8 +118,8 @@ def _white(samples: Sequence[Sample], seed: int, listed: bool) -> Sequence[int]:
     return sorted(white[i] for i in drawn.tolist())
 
 
-def _balanced_halves(samples: Sequence[Sample], seed: int) -> list[Triple]:
-    """Setup III: S1 and S2, balanced in race and alike in sex; train on one, test on all that is not in it."""
+def _balanced_halves(samples: Sequence[Sample], seed: int) -> list[Parts]:
+    """Setup III: S1 and S2, with the same numbers of each race and sex; train on one, test on all other faces."""
     halves: tuple[list[int], list[int]] = ([], [])
     for (race, sex), count in SETUP_III_GROUPS.items():
         group = [i for i, sample in enumerate(samples) if sample.race == race and sample.sex == sex]
@@ -129,7 +137,7 @@ def _balanced_halves(samples: Sequence[Sample], seed: int) -> list[Triple]:
 
 
 def _subjects(samples: Sequence[Sample], setup: str) -> dict[str, list[int]]:
-    """The faces of each subject."""
+    """The faces of each subject, sorted by subject. Raises InputError for a face without one, or a single subject."""
     groups: dict[str, list[int]] = {}
     for i, sample in enumerate(samples):
         if not sample.subject:
@@ -146,8 +154,8 @@ def _subjects(samples: Sequence[Sample], setup: str) -> dict[str, list[int]]:
     return dict(sorted(groups.items()))
 
 
-def _by_subject(samples: Sequence[Sample], folds: int, seed: int) -> list[Triple]:
-    """k folds of about as many faces each, no subject in two of them."""
+def _by_subject(samples: Sequence[Sample], folds: int, seed: int) -> list[Parts]:
+    """k folds of about equal size, with each subject in one of them."""
     groups = _subjects(samples, "subject")
     if not 2 <= folds <= len(groups):
         raise InputError(
@@ -162,7 +170,8 @@ def _by_subject(samples: Sequence[Sample], folds: int, seed: int) -> list[Triple
     return [(sorted(everyone - set(part)), (), part) for part in parts]
 
 
-def _leave_one_person_out(samples: Sequence[Sample]) -> list[Triple]:
+def _leave_one_person_out(samples: Sequence[Sample]) -> list[Parts]:
+    """A fold for each subject, whose faces are its test part."""
     groups = _subjects(samples, "lopo")
     if len(groups) * len(samples) > MOST_ROWS:
         raise InputError(
@@ -173,8 +182,8 @@ def _leave_one_person_out(samples: Sequence[Sample]) -> list[Triple]:
     return [(sorted(everyone - set(faces)), (), faces) for faces in groups.values()]
 
 
-def _by_rank(samples: Sequence[Sample], config: DataConfig) -> Triple:
-    """CACD, by the rank of the celebrity among those of the same birth year."""
+def _by_rank(samples: Sequence[Sample], config: DataConfig) -> Parts:
+    """CACD's parts, by the rank of a celebrity among those born in the same year."""
     parts: dict[str, list[int]] = {"val": [], "test": [], "train": []}
     for i, sample in enumerate(samples):
         if not sample.rank.isdigit():
@@ -189,7 +198,8 @@ def _by_rank(samples: Sequence[Sample], config: DataConfig) -> Triple:
     return parts["train"], parts["val"] if config.val_share else (), parts["test"]
 
 
-def _by_column(samples: Sequence[Sample]) -> Triple:
+def _by_column(samples: Sequence[Sample]) -> Parts:
+    """The parts that the column `split` names: train, val (or valid, validation) and test."""
     parts: dict[str, list[int]] = {"train": [], "val": [], "test": []}
     for i, sample in enumerate(samples):
         name = {"valid": "val", "validation": "val"}.get(sample.split.lower(), sample.split.lower())
@@ -205,7 +215,7 @@ def _by_column(samples: Sequence[Sample]) -> Triple:
 def _hold_out(
     samples: Sequence[Sample], train: Sequence[int], config: DataConfig, seed: int, number: int
 ) -> tuple[int, ...]:
-    """The validation part: whole subjects where they are known."""
+    """A random validation part of about `val_share` of the training faces: whole subjects, where they are known."""
     if config.val_share == 0:
         return ()
     groups: dict[str, list[int]] = {}

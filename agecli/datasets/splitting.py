@@ -1,31 +1,38 @@
-"""Splitting: the faces that are asked for, and the folds of a setup, without training."""
+"""Splitting: choose the faces of a run and divide them into the folds of a setup, without training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, repeat
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from agecli.core import config as configs
 from agecli.core.ages import AgeGrid
 from agecli.core.config import Config
-from agecli.core.files import write_table
 from agecli.core.records import Sample
-from agecli.datasets.manifest import Manifest, counts, read_manifest, read_names
+from agecli.core.tables import any_bytes, write_table
+from agecli.datasets.manifest import Manifest, read_manifest, read_names
 from agecli.datasets.protocols import Fold, leakage, make_folds
 from agecli.scoring.metrics import tidy
 
 SPLIT_COLUMNS = ("fold", "part", "path", "manifest")
 DIGEST_DIGITS = 16  # of the manifest's hash in splits.csv: enough to tell two data sets apart
+PLAIN_COLUMNS = ("fold", "part", "images", "subjects", "youngest", "mean_age", "oldest")  # those that are not groups
 
 
 def plan(
     folder: Path, config: Config, only: str | Path | None = None, exclude: str | Path | None = None
 ) -> tuple[Manifest, list[Fold]]:
-    """The faces that a setup uses, of those that are listed and not excluded, and its folds over them."""
+    """The faces that a run uses, and its folds over them; faces that no fold uses are left out of the manifest.
+
+    folder: with a manifest.csv or labels.csv, or a data set.   config: the setup, its seed and the age grid.
+    only, exclude: files of names (`read_names`) of the faces to keep or to leave out.
+
+    Raises InputError or MissingError as `read_manifest`, `read_names` and `make_folds` do.
+    """
     grid = AgeGrid(config.ages.low, config.ages.high)
     listed = read_names(Path(only)) if only else None
     manifest = read_manifest(folder, grid, only=listed, exclude=read_names(Path(exclude)) if exclude else ())
@@ -33,22 +40,24 @@ def plan(
     used = sorted({i for fold in folds for part in fold.parts.values() for i in part})
     if len(used) == len(manifest.samples):
         return manifest, folds
-    place = {old: new for new, old in enumerate(used)}  # faces that no fold uses are no part of the run
+    place = {old: new for new, old in enumerate(used)}
     return replace(manifest, samples=tuple(manifest.samples[i] for i in used)), [
         Fold(fold.number, *(tuple(place[i] for i in part) for part in fold.parts.values())) for fold in folds
     ]
 
 
+@any_bytes()
 def write_splits(path: Path, manifest: Manifest, folds: Sequence[Fold]) -> None:
-    """splits.csv: every face of every part of every fold, with the beginning of the manifest's hash."""
+    """Write splits.csv: one row per face, part and fold, with the first digits of the manifest's hash."""
+    paths = pd.Series([sample.path for sample in manifest.samples], dtype=object)
     digest = manifest.digest[:DIGEST_DIGITS]
-    paths = [sample.path for sample in manifest.samples]
-    rows = chain.from_iterable(  # without a step of Python for each of a quarter of a million rows
-        zip(repeat(fold.number), repeat(part), map(paths.__getitem__, indices), repeat(digest), strict=False)
+    parts = [
+        pd.DataFrame({"fold": fold.number, "part": part, "path": paths.iloc[list(indices)], "manifest": digest})
         for fold in folds
         for part, indices in fold.parts.items()
-    )
-    write_table(path, rows, SPLIT_COLUMNS)
+        if indices
+    ]
+    write_table(path, pd.concat(parts)[list(SPLIT_COLUMNS)])
 
 
 def split(
@@ -62,9 +71,18 @@ def split(
     preset: str = "modern",
     settings: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """The folds of a setup: written to a file, and described, a row for each part of each fold."""
+    """Write the folds of a setup to a CSV file, and describe them.
+
+    data: a folder with a manifest.csv or labels.csv, or a data set.   setup: the protocol (docs/protocols.md).
+    out: the file to write; None writes none.   list, exclude: files of names of the faces to keep or to leave out.
+    preset, settings: as in `train`.
+
+    Returns a row per part of each fold, as `describe` does. Raises InputError or MissingError as `plan` does.
+
+        agecli.split("aligned", setup="lopo", out=None)[0]["images"]
+    """
     changes = {"data.setup": setup, "training.seed": seed, **(settings or {})}
-    changes["training.select"] = "last"  # nothing is trained, so that nothing needs a validation part
+    changes["training.select"] = "last"  # nothing is trained, so no validation part is required
     config = configs.check(configs.replace(configs.preset(preset), changes))
     manifest, folds = plan(Path(data), config, list, exclude)
     if out:
@@ -72,35 +90,46 @@ def split(
     return describe(manifest.samples, folds)
 
 
+@any_bytes()
 def describe(samples: Sequence[Sample], folds: Sequence[Fold]) -> list[dict[str, Any]]:
-    """Sizes, ages, groups, and the share of test faces whose subject is also in training."""
+    """A row per non-empty part of each fold: numbers of images and subjects, ages, groups, and leakage of the test part.
+
+    Each sex and race that occurs has a column of its own with its number of images. `leakage` is as in `protocols`.
+    """
+    fields = ("age", "subject", "sex", "race")
+    table = pd.DataFrame({name: pd.Series([getattr(sample, name) for sample in samples]) for name in fields})
     rows = []
     for fold in folds:
         for part, indices in fold.parts.items():
-            if not indices:
-                continue
-            some = [samples[i] for i in indices]
-            ages = [sample.age for sample in some]
-            row: dict[str, Any] = {"fold": fold.number, "part": part, "images": len(some)}
-            row["subjects"] = len({sample.subject for sample in some if sample.subject}) or None
-            row |= {"youngest": min(ages), "mean_age": sum(ages) / len(ages), "oldest": max(ages)}
-            row |= {name: n for key in ("sex", "race") for name, n in counts(some, attrgetter(key)).items()}
-            row["leakage"] = leakage(samples, fold) if part == "test" else None
-            rows.append({name: tidy(value) for name, value in row.items()})
+            if indices:
+                row = {"fold": fold.number, "part": part, **_describe_part(table.iloc[list(indices)])}
+                row["leakage"] = leakage(samples, fold) if part == "test" else None
+                rows.append({name: tidy(value) for name, value in row.items()})
     return rows
 
 
-PLAIN = ("fold", "part", "images", "subjects", "youngest", "mean_age", "oldest")
+def _describe_part(faces: pd.DataFrame) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "images": len(faces),
+        "subjects": faces.loc[faces["subject"] != "", "subject"].nunique() or None,
+        "youngest": float(faces["age"].min()),
+        "mean_age": float(faces["age"].mean()),
+        "oldest": float(faces["age"].max()),
+    }
+    for group in ("sex", "race"):
+        counts = faces.loc[faces[group] != "", group].value_counts().sort_index()
+        row |= {str(name): count for name, count in counts.to_dict().items()}
+    return row
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Those that some row has; groups in the middle, the leakage last."""
+    """The columns of rows from `describe`: those that some row has, the groups in the middle, the leakage last."""
     return (*dict.fromkeys(name for row in rows for name in row if name != "leakage"), "leakage")
 
 
 def for_people(rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """The same with the groups of each part as one text of shares, and its columns."""
-    groups = [name for name in columns(rows) if name not in (*PLAIN, "leakage")]
+    """The rows with the groups of each part as one text of shares, `F 40% M 60%`, and the columns to show."""
+    groups = [name for name in columns(rows) if name not in (*PLAIN_COLUMNS, "leakage")]
     shown = [
         {
             **row,
@@ -108,4 +137,4 @@ def for_people(rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]],
         }
         for row in rows
     ]
-    return shown, (*PLAIN, "groups", "leakage")
+    return shown, (*PLAIN_COLUMNS, "groups", "leakage")

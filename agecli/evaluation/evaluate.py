@@ -105,7 +105,7 @@ def evaluate(
 
 @dataclass(frozen=True)
 class _Predicted:
-    """The predictions of one measurement, with the readout that was asked for."""
+    """The predictions of one measurement, with the requested readout."""
 
     measurement: Measurement
     predictions: Predictions
@@ -152,6 +152,7 @@ def _write(selection: Selection, predicted: Sequence[_Predicted]) -> list[Result
 
 
 def _write_one(request: Request, predicted: _Predicted, folder: Path) -> Result:
+    """Measure the predictions of one checkpoint, and write its files to `folder`. Warns of training faces among them."""
     measurement, fold = predicted.measurement, predicted.measurement.fold
     rows = write_results(folder, predicted.predictions, predicted.source, request.challenge)
     if set(fold.train) & set(fold.test):
@@ -169,7 +170,12 @@ def _write_one(request: Request, predicted: _Predicted, folder: Path) -> Result:
 
 
 def pooled(results: Sequence[Result], challenge: Sequence[float] = ()) -> dict[str, Result]:
-    """One result for each model: that of its only fold, or of the predictions of all its folds together."""
+    """One result for each model, by its name: that of its only fold, or of the predictions of all its folds together.
+
+    With folds of different sizes, as in leave-one-person-out, the pooled metrics are the ones to publish.
+    challenge: ages in years of age checks, as for `evaluate`
+    Example: `pooled(evaluate("runs/drf"))["runs/drf"].metrics.mae`
+    """
     models: dict[str, list[Result]] = {}
     for result in results:
         models.setdefault(result.model, []).append(result)
@@ -177,6 +183,7 @@ def pooled(results: Sequence[Result], challenge: Sequence[float] = ()) -> dict[s
 
 
 def _pool(results: Sequence[Result], challenge: Sequence[float]) -> Result:
+    """The results of several folds as one: predictions concatenated, leakage averaged over the faces."""
     predictions = pool([result.predictions for result in results])
     shares = [r.leakage for r in results for _ in range(len(r.predictions)) if r.leakage is not None]
     first = results[0]
@@ -192,7 +199,11 @@ def _pool(results: Sequence[Result], challenge: Sequence[float]) -> Result:
 
 
 def compare_models(models: Mapping[str, Predictions]) -> list[dict[str, Any]]:
-    """Compare models as `scoring.comparison.compare` does, with a warning for each that has faces the others lack."""
+    """Compare models as `scoring.comparison.compare` does, with a warning for each that has faces the others lack.
+
+    models: predictions by the name of the model; differences are to the first
+    Raises InputError if the models have no face in common.
+    """
     shared = on_common_faces(models)
     for name, predictions in models.items():
         if len(shared[name]) < len(predictions):

@@ -1,1 +1,1 @@
-"""Faces in photos: where they are, and how to cut them so that the eyes are always in the same place."""
+"""Images: read photos and videos, detect faces, and align them so that the eyes are always in the same place."""

@@ -1,4 +1,4 @@
-"""Alignment: pure geometry from two eyes to a crop in which both are always in the same place."""
+"""Alignment: the similarity transform that puts both eyes in fixed places of a square crop."""
 
 from __future__ import annotations
 
@@ -23,46 +23,57 @@ GREY = (128, 128, 128)
 
 @dataclass(frozen=True)
 class Alignment:
-    """Where the eyes lie in a crop. With the defaults a network that cuts an eighth off sees what tight data sets show,
-    from the forehead to the chin: so nobody's photos have borders where others have a background."""
+    """Where the eyes are in a crop.
 
-    size: int = 256  # pixels, both sides
+    The defaults leave a margin: a network that crops the central 7/8 sees the face from forehead to chin, as in data sets
+    of tight crops, so that those do not differ from others by grey borders.
+    """
+
+    size: int = 256  # side of the crop, in pixels
     eye_distance: float = 0.342  # between the eyes, as a share of the side
-    eye_height: float = 0.312  # of the eye line below the top, as a share of the side
+    eye_height: float = 0.312  # from the top to the line between the eyes, as a share of the side
 
     def to_toml(self) -> str:
+        """The content of alignment.toml."""
         return "".join(f"{field.name} = {getattr(self, field.name)}\n" for field in fields(self))
 
     @staticmethod
     def read(folder: Path) -> Alignment | None:
-        """How the faces of a folder were aligned, if `preprocess` made it."""
+        """The alignment.toml that `preprocess` wrote into a folder; None if there is none."""
         path = folder / "alignment.toml"
         return Alignment(**tomllib.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
 
     @property
     def eyes(self) -> tuple[Point, Point]:
-        """The places of the left and the right eye (as one sees them) in a crop."""
+        """The left and the right eye in a crop, in pixels; left is the one on the left of the image."""
         middle, half = (self.size - 1) / 2, self.eye_distance * self.size / 2
         y = self.eye_height * self.size - 0.5
         return (middle - half, y), (middle + half, y)
 
 
 def similarity(left_eye: Point, right_eye: Point, alignment: Alignment) -> NDArray[np.float64]:
-    """The turn, scale and shift that put both eyes in their places.   (2, 3), photo -> crop"""
+    """The rotation, scale and shift that put both eyes in their places: an affine matrix (2, 3), photo -> crop.
+
+    left_eye, right_eye: x, y in pixels of the photo. Raises ValueError if they are the same point.
+    """
     goal_left, goal_right = (complex(*eye) for eye in alignment.eyes)
     left, right = complex(*left_eye), complex(*right_eye)
     if left == right:
         raise ValueError(f"both eyes are at {left_eye}")
-    turn = (goal_right - goal_left) / (right - left)  # one complex factor is a turn and a scale
-    shift = goal_left - turn * left
-    return np.array([[turn.real, -turn.imag, shift.real], [turn.imag, turn.real, shift.imag]])
+    factor = (goal_right - goal_left) / (right - left)  # a complex factor is a rotation and a scale
+    shift = goal_left - factor * left
+    return np.array([[factor.real, -factor.imag, shift.real], [factor.imag, factor.real, shift.imag]])
 
 
 def align(photo: Photo, left_eye: Point, right_eye: Point, alignment: Alignment) -> Photo:
-    """The crop. What lies outside of the photo is grey: repeating its edge would draw long foreheads on tight photos.
+    """The aligned crop of a face.   photo (H, W, 3), eyes in its pixels -> (size, size, 3)
 
-    A large face is first shrunk by averaging areas, then turned: sampling it directly would skip most of its pixels and
-    make noise of its skin. Bilinear sampling for the turn cannot ring.
+    Outside of the photo the crop is grey: repeating the edge would draw long foreheads on tight photos. A large face is
+    first downsampled by area averaging and then warped bilinearly: sampling it directly would alias.
+
+    Raises ValueError if both eyes are the same point.
+
+        align(photo, face.left_eye, face.right_eye, Alignment(size=224))
     """
     matrix = similarity(left_eye, right_eye, alignment)
     scale = math.hypot(matrix[0, 0], matrix[1, 0])
@@ -74,7 +85,7 @@ def align(photo: Photo, left_eye: Point, right_eye: Point, alignment: Alignment)
 
 
 def _cut(photo: Photo, matrix: NDArray[np.float64], side: int) -> tuple[Photo, NDArray[np.float64]]:
-    """Only the part of the photo that the crop shows, with a margin: the rest need not be shrunk."""
+    """The part of the photo that the crop shows, with a margin, and its matrix: the rest need not be downsampled."""
     back = cv2.invertAffineTransform(matrix)
     corners = back @ np.array([[0, side, 0, side], [0, 0, side, side], [1, 1, 1, 1]])
     margin = 2 * np.linalg.norm(back[:, 0]) + 2
@@ -91,7 +102,7 @@ def _cut(photo: Photo, matrix: NDArray[np.float64], side: int) -> tuple[Photo, N
 
 
 def _shrink(photo: Photo, matrix: NDArray[np.float64], scale: float) -> tuple[Photo, NDArray[np.float64]]:
-    """The photo at about the crop's own scale, and the matrix that goes with it."""
+    """The photo downsampled to about the scale of the crop, and its matrix."""
     height, width = photo.shape[:2]
     new_width, new_height = max(1, round(width * scale)), max(1, round(height * scale))
     fx, fy = width / new_width, height / new_height

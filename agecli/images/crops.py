@@ -1,8 +1,9 @@
-"""Crops: the faces of a photo, found, turned and cut as a model wants them. This is what worker processes do."""
+"""Faces of photos: read, detect, choose, align and crop. `predict` and `preprocess` share this; worker processes run it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,88 +11,150 @@ import cv2
 import numpy as np
 from PIL import Image
 
+from agecli.core.records import Box
 from agecli.images.alignment import Alignment, Photo, align
-from agecli.images.detection import find_faces
+from agecli.images.detection import Face, find_faces
 from agecli.images.reading import PictureSpec, Pixels, UnreadableError, cut, read_picture
 from agecli.images.video import Frame, frames, is_video
 
-Box = tuple[int, int, int, int]  # x, y, w, h in the upright photo
+
+class NoFaceError(Exception):
+    """No face was detected, or none passed the filters. The message is for the user."""
+
+
+@dataclass(frozen=True)
+class FaceFinder:
+    """Which faces of a photo are used: the detector, filters, and all faces or the main one.
+
+    detector: `auto` or a name in `detection.DETECTORS`.
+    main_only: only the main face (`main_face`); small faces are then not searched for, which is faster.
+    min_face: least side of a face's box, in pixels.
+    min_score: least score of the detector, 0 to 1; None accepts all.
+    """
+
+    detector: str = "auto"
+    main_only: bool = False
+    min_face: int = 0
+    min_score: float | None = None
+
+    def find(self, photo: Photo) -> list[Face]:
+        """The faces of a photo (H, W, 3), RGB, the largest box first.
+
+        Raises NoFaceError if no face is left, and UnreadableError if the detector fails on the photo.
+
+            FaceFinder(main_only=True).find(photo)[0].box
+        """
+        try:
+            found = find_faces(photo, self.detector, close=not self.main_only)
+        except (RuntimeError, MemoryError, cv2.error) as error:  # dlib and OpenCV, on photos of extreme shapes
+            raise UnreadableError(f"the detector failed on it: {error}") from error
+        found = [face for face in found if face.left_eye != face.right_eye]  # they can't be aligned
+        if not found:
+            raise NoFaceError("no face was found")
+        faces = [face for face in found if self._accepts(face)]
+        if not faces:
+            least = f"{self.min_face} pixels and a score of {self.min_score or 0:g}"
+            raise NoFaceError(f"none of its {len(found)} faces has {least}")
+        return [main_face(faces, photo)] if self.main_only else faces
+
+    def _accepts(self, face: Face) -> bool:
+        sure = self.min_score is None or face.score >= self.min_score
+        return sure and min(face.box[2:]) >= self.min_face
+
+
+def main_face(faces: Sequence[Face], photo: Photo) -> Face:
+    """The face that a photo is of: the largest product of the box's area and its closeness to the centre of the photo.
+
+    Closeness is 1 - d, where d is the distance between the centres of box and photo, in units of the photo's width and
+    height: 1 in the centre, 0.5 at the middle of an edge. So a large bystander cut off at the border does not win against
+    a face of nearly the same size in the centre (measured in docs/detectors.md).
+
+    faces: at least one.
+    """
+    height, width = photo.shape[:2]
+    return max(faces, key=lambda face: face.size * _closeness(face, width, height))
+
+
+def _closeness(face: Face, width: int, height: int) -> float:
+    x, y, w, h = face.box
+    return 1 - math.hypot((x + w / 2) / width - 0.5, (y + h / 2) / height - 0.5)
 
 
 @dataclass(frozen=True)
 class Crop:
-    """A face cut for the network, and where it was."""
+    """A face as the input of a network, and where it was found."""
 
     box: Box
-    score: float | None  # the detector's
-    pixels: Pixels  # (3, H, W)
+    score: float | None  # of the detector; None for a photo that was taken as an aligned face
+    pixels: Pixels  # (3, size, size)
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What was found in a photo: its faces by size, or why there are none."""
+class PhotoFaces:
+    """The crops of a photo or of a frame of a video, the largest face first; or the reason why there are none."""
 
     source: str
     crops: tuple[Crop, ...] = ()
     status: str = "ok"  # or no_face, unreadable
     error: str | None = None
-    time: float | None = None  # seconds, of a frame of a video
+    time: float | None = None  # seconds from the start of the video
 
 
 @dataclass(frozen=True)
-class Look:
-    """How to look at photos. It travels to worker processes, so it is plain data."""
+class FaceCropper:
+    """Reads photos and crops their faces for a network. Plain data, so that it can be sent to worker processes.
+
+    spec: size and crop of the network's input.
+    alignment: of the faces the network was trained on; None takes the whole photo as an aligned face.
+    detector, largest, min_face, min_score: as in FaceFinder; `largest` is its `main_only`.
+
+        FaceCropper(spec, Alignment(), largest=True)("photo.jpg").crops[0].pixels
+    """
 
     spec: PictureSpec
-    alignment: Alignment | None  # None: the whole picture is a face already
+    alignment: Alignment | None
     detector: str = "auto"
     largest: bool = False
-    min_face: int = 0  # pixels, of the shorter side of a face's box
+    min_face: int = 0
     min_score: float | None = None
 
-    def __call__(self, item: str | Frame | Seen) -> Seen:
-        """What is in a photo, given by its name, or in a frame; what is known already is handed back."""
-        if isinstance(item, Seen):
+    def __call__(self, item: str | Frame | PhotoFaces) -> PhotoFaces:
+        """The faces of a photo given by its path, or of a frame; a PhotoFaces is returned as it is. Raises nothing."""
+        if isinstance(item, PhotoFaces):
             return item
         if isinstance(item, Frame):
-            return replace(self.at(item.source, Image.fromarray(item.photo)), time=item.time)
+            return replace(self.crop(item.source, Image.fromarray(item.photo)), time=item.time)
         try:
-            return self.at(item, read_picture(Path(item)))
+            return self.crop(item, read_picture(Path(item)))
         except UnreadableError as error:
-            return Seen(item, status="unreadable", error=str(error))
+            return PhotoFaces(item, status="unreadable", error=str(error))
 
-    def at(self, name: str, image: Image.Image) -> Seen:
+    def crop(self, name: str, image: Image.Image) -> PhotoFaces:
+        """The faces of an upright RGB image; `name` becomes their source."""
         if self.alignment is None:
-            return Seen(name, (Crop((0, 0, image.width, image.height), None, cut(image, self.spec)),))
+            return PhotoFaces(name, (Crop((0, 0, image.width, image.height), None, cut(image, self.spec)),))
+        photo = np.asarray(image)
         try:
-            return self.find(name, np.asarray(image), self.alignment)
-        except (RuntimeError, MemoryError, cv2.error) as error:  # dlib and OpenCV, on pictures of odd shapes
-            return Seen(name, status="unreadable", error=f"the detector failed on it: {error}")
+            faces = FaceFinder(self.detector, self.largest, self.min_face, self.min_score).find(photo)
+            return PhotoFaces(name, tuple(self._cut(photo, face, self.alignment) for face in faces))
+        except NoFaceError as error:
+            return PhotoFaces(name, status="no_face", error=str(error))
+        except UnreadableError as error:
+            return PhotoFaces(name, status="unreadable", error=str(error))
+        except (MemoryError, cv2.error) as error:
+            return PhotoFaces(name, status="unreadable", error=f"it can't be aligned: {error}")
 
-    def find(self, name: str, photo: Photo, alignment: Alignment) -> Seen:
-        """Every face that is asked for, aligned as the model knows faces."""
-        found = [
-            face for face in find_faces(photo, self.detector, close=not self.largest) if face.left_eye != face.right_eye
-        ]
-        sure = [face for face in found if self.min_score is None or face.score >= self.min_score]
-        faces = [face for face in sure if min(face.box[2:]) >= self.min_face]
-        if not faces:
-            why = (
-                "no face was found"
-                if not found
-                else f"none of its {len(found)} faces has {self.min_face} pixels and a score of {self.min_score or 0:g}"
-            )
-            return Seen(name, status="no_face", error=why)
-        crops = []
-        for face in faces[:1] if self.largest else faces:
-            crop = Image.fromarray(align(photo, face.left_eye, face.right_eye, alignment))
-            x, y, w, h = (round(value) for value in face.box)
-            crops.append(Crop((x, y, w, h), face.score, cut(crop, self.spec)))
-        return Seen(name, tuple(crops))
+    def _cut(self, photo: Photo, face: Face, alignment: Alignment) -> Crop:
+        aligned = Image.fromarray(align(photo, face.left_eye, face.right_eye, alignment))
+        x, y, w, h = (round(value) for value in face.box)
+        return Crop((x, y, w, h), face.score, cut(aligned, self.spec))
 
 
-def items(names: Iterable[str], every: float) -> Iterator[str | Frame | Seen]:
-    """What there is to look at: photos by their names, videos frame by frame."""
+def photos_and_frames(names: Iterable[str], every: float) -> Iterator[str | Frame | PhotoFaces]:
+    """The work for a FaceCropper: photos by their names, and videos frame by frame, one `every` so many seconds.
+
+    A video that can't be read is a PhotoFaces that says so.
+    """
     for name in names:
         if not is_video(name):
             yield name
@@ -99,4 +162,4 @@ def items(names: Iterable[str], every: float) -> Iterator[str | Frame | Seen]:
         try:
             yield from frames(name, every)
         except UnreadableError as error:
-            yield Seen(name, status="unreadable", error=str(error))
+            yield PhotoFaces(name, status="unreadable", error=str(error))

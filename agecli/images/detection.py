@@ -29,83 +29,85 @@ Box = tuple[float, float, float, float]  # x, y, w, h in the photo's pixels
 
 @dataclass(frozen=True)
 class Face:
+    """A detected face, in pixels of the photo."""
+
     box: Box
     left_eye: Point  # the one on the photo's left
     right_eye: Point
-    score: float
-    detector: str
+    score: float  # of the detector; comparable between faces of one detector only
+    detector: str  # and how it was applied: `yunet-dlib+padded`
 
     @property
     def size(self) -> float:
+        """The area of the box, in square pixels."""
         return self.box[2] * self.box[3]
 
 
-Detect = Callable[..., list[Face]]  # of a photo; YuNet also takes the side to shrink it to
+Detect = Callable[..., list[Face]]  # takes a photo; YuNet's also take the side to resize it to
 
-YUNET_SIDE = 192  # pixels of the photo's long side: enough for the face that a photo is of
+YUNET_SIDE = 192  # pixels of the photo's long side: enough for the main face of a photo
 YUNET_CLOSE = 640  # enough for the small faces of a group
-WORTH_CLOSE = 256  # a photo of hardly more than the first look's pixels shows nothing more in a second one
-YUNET_SCORE = 0.5  # its usual 0.9 loses a third of the children in FG-NET
-# What only a closer look finds, or a second one in a photo without a face, must be surer: gravel and stars reach 0.72,
-# motorcycles 0.77. Of small faces in groups, 1 % are lost by it.
-CLOSE_SCORE, SECOND_SCORE = 0.75, 0.8
-# dlib's landmarks were trained in boxes of another kind: with s = sqrt(w * h) of YuNet's box, a square of this side
-# around a centre this much lower. Fitted on FG-NET, checked on All-Age-Faces (docs/detectors.md).
+WORTH_CLOSE = 256  # pixels of the long side; a smaller photo shows nothing more at a higher resolution
+YUNET_SCORE = 0.5  # the usual threshold of 0.9 misses a third of the children in FG-NET
+# Thresholds for faces found at a higher resolution only, or by a retry: gravel and stars reach 0.72, motorcycles 0.77.
+# 1 % of the small faces in groups are lost by them.
+CLOSE_SCORE, RETRY_SCORE = 0.75, 0.8
+# dlib's landmarks were trained in other boxes than YuNet's: with s = sqrt(w * h) of YuNet's box, in a square of side
+# SQUARE_SIDE * s, whose centre is SQUARE_DOWN * s lower. Fitted on FG-NET, checked on All-Age-Faces (docs/detectors.md).
 SQUARE_SIDE, SQUARE_DOWN = 0.894, 0.080
-# The middle of the corners of an eye lies below its pupil, by this share of the distance between the eyes.
+# The midpoint of an eye's corners is below its pupil, by this share of the distance between the eyes.
 PUPIL_UP = 0.038
 
 
 def find_faces(photo: Photo, detector: str = "auto", close: bool = False) -> list[Face]:
-    """The faces, the largest first; looking closely, also the small ones. Where nothing is found, `auto` tries other ways."""
+    """The faces of a photo, the largest box first.
+
+    photo: (H, W, 3) uint8, RGB, upright.   detector: `auto` or one of DETECTORS.
+    close: search at a higher resolution too, for the small faces of a group (YuNet only).
+
+    If nothing is found, `auto` retries with padding, at higher resolutions, mirrored, and with Haar cascades.
+    Raises InputError for an unknown detector, MissingError if its package is not installed.
+
+        find_faces(np.asarray(Image.open("photo.jpg").convert("RGB")))[0].box
+    """
+    check_detector(detector)
     name = DEFAULT if detector == "auto" else detector
-    if name not in DETECTORS:
-        raise InputError(f"unknown detector `{detector}`", hint=f"there are: auto, {', '.join(DETECTORS)}")
-    look = DETECTORS[name]
-    faces = look(photo)
+    faces = DETECTORS[name](photo)
     if close and name.startswith("yunet") and max(photo.shape[:2]) > WORTH_CLOSE:
-        closer = _surer(_yunet(photo, min(YUNET_CLOSE, max(photo.shape[:2]))), CLOSE_SCORE)
-        new = [
-            face for face in closer if not any(_same(face, other) for other in faces)
-        ]  # those known stay as they are
+        closer = _with_score(_yunet(photo, min(YUNET_CLOSE, max(photo.shape[:2]))), CLOSE_SCORE)
+        new = [face for face in closer if not any(_same(face, other) for other in faces)]
         faces += new if name == "yunet" else _with_pupils(photo, new)
     if not faces and detector == "auto":
-        faces = next((found for found in _rescues(photo, name) if found), [])
+        faces = next((found for found in _retries(photo, name) if found), [])
     return sorted(faces, key=lambda face: -face.size)
 
 
-def _surer(faces: list[Face], least: float) -> list[Face]:
+def check_detector(name: str) -> None:
+    """Raises InputError for a name that is neither `auto` nor one of DETECTORS."""
+    if name not in ("auto", *DETECTORS):
+        raise InputError(f"unknown detector `{name}`", hint=f"there are: auto, {', '.join(DETECTORS)}")
+
+
+def _with_score(faces: list[Face], least: float) -> list[Face]:
     return [face for face in faces if face.score >= least]
 
 
 def _same(one: Face, two: Face) -> bool:
-    """Whether the middle of one box lies in the other."""
+    """Whether the centre of the first box is inside of the second."""
     x, y, w, h = one.box
     left, top, width, height = two.box
     return left < x + w / 2 < left + width and top < y + h / 2 < top + height
-
-
-def main_face(faces: list[Face], photo: Photo) -> Face:
-    """The one a photo is of: large, and not at its border."""
-    height, width = photo.shape[:2]
-
-    def weight(face: Face) -> float:
-        x, y, w, h = face.box
-        off = math.hypot((x + w / 2) / width - 0.5, (y + h / 2) / height - 0.5)
-        return face.size * (1 - off)
-
-    return max(faces, key=weight)
 
 
 # YuNet, and dlib's landmarks in its boxes
 
 
 def _yunet(photo: Photo, side: int = YUNET_SIDE) -> list[Face]:
+    """YuNet's boxes and eyes, with the photo resized so that its long side has `side` pixels."""
     scale = side / max(photo.shape[:2])
-    way = cv2.INTER_AREA if scale < 0.5 else cv2.INTER_LINEAR  # areas take longer, and matter when much is lost
-    small = cv2.resize(
-        photo, (max(1, round(photo.shape[1] * scale)), max(1, round(photo.shape[0] * scale))), interpolation=way
-    )
+    interpolation = cv2.INTER_AREA if scale < 0.5 else cv2.INTER_LINEAR  # area averaging is slower
+    width, height = (max(1, round(length * scale)) for length in (photo.shape[1], photo.shape[0]))
+    small = cv2.resize(photo, (width, height), interpolation=interpolation)
     back = photo.shape[1] / small.shape[1], photo.shape[0] / small.shape[0]
     faces = []
     for row in yunet.detect(np.asarray(small, np.uint8), YUNET_SCORE):
@@ -134,8 +136,8 @@ def _with_pupils(photo: Photo, faces: list[Face]) -> list[Face]:
 # dlib's own detectors
 
 
-def _dlib_hog(photo: Photo, upsample: int = 0) -> list[Face]:
-    found, scores, _ = _hog_model().run(np.ascontiguousarray(photo), upsample, 0.0)
+def _dlib_hog(photo: Photo) -> list[Face]:
+    found, scores, _ = _hog_model().run(np.ascontiguousarray(photo), 0, 0.0)  # without upsampling
     return [_dlib_face(photo, rect, score, "hog") for rect, score in zip(found, scores, strict=True)]
 
 
@@ -222,52 +224,43 @@ def _package_folder(package: str) -> Path:
     return Path(spec.origin).parent
 
 
-# A second look, where nothing was found
+# Retries, where nothing was found
 
 
-def _rescues(photo: Photo, name: str) -> Iterator[list[Face]]:
-    """Other ways to look, the likeliest first: with room around a tight crop, closer, in a mirror, by other detectors."""
-    looks: list[Detect] = [DETECTORS[name]]
-    if name.startswith("yunet"):
-        looks += [partial(DETECTORS[name], side=YUNET_CLOSE), partial(DETECTORS[name], side=2 * YUNET_CLOSE)]
+def _retries(photo: Photo, name: str) -> Iterator[list[Face]]:
+    """The faces by each other way to detect, the most promising first: padded, larger, mirrored, another detector."""
     if max(photo.shape[:2]) > 8 * min(photo.shape[:2]):
-        return  # a strip: no face, and room around it would take gigabytes
-    for look in looks:
-        yield _surer(look(photo), SECOND_SCORE)
-        yield _surer(_padded(photo, look), SECOND_SCORE)
-    yield _surer(_mirrored(photo, looks[0]), SECOND_SCORE)
+        return  # a strip has no face, and padding it would take gigabytes
+    detectors: list[Detect] = [DETECTORS[name]]
+    if name.startswith("yunet"):
+        detectors += [partial(DETECTORS[name], side=side) for side in (YUNET_CLOSE, 2 * YUNET_CLOSE)]
+    for detect in detectors:
+        yield _with_score(detect(photo), RETRY_SCORE)
+        yield _with_score(_padded(photo, detect), RETRY_SCORE)
+    yield _with_score(_mirrored(photo, detectors[0]), RETRY_SCORE)
     if name != "haar":
         yield _haar(photo)
 
 
-def _padded(photo: Photo, look: Detect) -> list[Face]:
+def _padded(photo: Photo, detect: Detect) -> list[Face]:
+    """The faces of a photo with a grey border, a third of its long side wide: for crops that are tight around a face."""
     pad = max(photo.shape[:2]) // 3
-    wide = np.asarray(
-        cv2.copyMakeBorder(photo, pad, pad, pad, pad, cv2.BORDER_CONSTANT, value=(128, 128, 128)), np.uint8
-    )
-
-    def back(point: Point) -> Point:
-        return point[0] - pad, point[1] - pad
-
-    return [
-        Face((*back(f.box[:2]), *f.box[2:]), back(f.left_eye), back(f.right_eye), f.score, f"{f.detector}+padded")
-        for f in look(wide)
-    ]
+    wide = cv2.copyMakeBorder(photo, pad, pad, pad, pad, cv2.BORDER_CONSTANT, value=(128, 128, 128))
+    return [_moved(face, -pad) for face in detect(np.asarray(wide, np.uint8))]
 
 
-def _mirrored(photo: Photo, look: Detect) -> list[Face]:
-    last = photo.shape[1] - 1
+def _moved(face: Face, by: float) -> Face:
+    x, y, w, h = face.box
+    left, right = ((eye[0] + by, eye[1] + by) for eye in (face.left_eye, face.right_eye))
+    return Face((x + by, y + by, w, h), left, right, face.score, f"{face.detector}+padded")
 
-    def back(point: Point) -> Point:
-        return last - point[0], point[1]
 
-    return [
-        Face(
-            (photo.shape[1] - f.box[0] - f.box[2], *f.box[1:]),
-            back(f.right_eye),
-            back(f.left_eye),
-            f.score,
-            f"{f.detector}+mirrored",
-        )
-        for f in look(np.ascontiguousarray(photo[:, ::-1]))
-    ]
+def _mirrored(photo: Photo, detect: Detect) -> list[Face]:
+    """The faces of the mirrored photo, in coordinates of the photo itself."""
+    width = photo.shape[1]
+    faces = []
+    for face in detect(np.ascontiguousarray(photo[:, ::-1])):
+        x, y, w, h = face.box
+        right, left = ((width - 1 - eye[0], eye[1]) for eye in (face.left_eye, face.right_eye))
+        faces.append(Face((width - x - w, y, w, h), left, right, face.score, f"{face.detector}+mirrored"))
+    return faces

@@ -1,4 +1,4 @@
-"""From a picture file to the pixels a network sees: decoding and the crop. No torch here."""
+"""From an image file to the input of a network: decoding, resizing and cropping, without torch."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-Pixels = NDArray[np.uint8]
-MOST_PIXELS = 120_000_000  # what phones make at most in one shot; it takes a gigabyte to open
+Pixels = NDArray[np.uint8]  # (3, H, W), RGB
+MOST_PIXELS = 120_000_000  # of an image; phones make up to 108 million, and decoding them takes a gigabyte
 SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".avif", ".heic", ".heif"}
 )
@@ -24,32 +24,37 @@ SUFFIXES = frozenset(
 
 @dataclass(frozen=True)
 class PictureSpec:
-    """How a face picture is cut for a network, and the colours that network was trained with."""
+    """How an aligned face becomes the input of a network: its size, crop and normalisation."""
 
-    size: int  # side of the network's input
-    crop_share: float  # of the face picture's side
-    mean: tuple[float, float, float]
+    size: int  # side of the network's input, in pixels
+    crop_share: float  # share of the aligned face's side that the network sees
+    mean: tuple[float, float, float]  # of the channels R, G, B, for pixels from 0 to 1
     std: tuple[float, float, float]
     interpolation: str = "bilinear"
 
     @classmethod
     def read(cls, header: Mapping[str, Any]) -> PictureSpec:
-        """As a model's file has it: JSON knows no tuples."""
+        """A spec from the header of a model file, in which tuples are lists."""
         values: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in header.items()}
         return cls(**values)
 
     @property
     def full(self) -> int:
-        """The side that a face picture is resized to before it is cropped."""
+        """The side in pixels that an aligned face is resized to before the centre crop."""
         return max(self.size, round(self.size / self.crop_share))
 
 
 class UnreadableError(Exception):
-    """A file that is no picture, or not a whole one. The message is for people."""
+    """A file is missing, not an image, damaged or too large. The message is for the user."""
 
 
 def read_picture(path: Path) -> Image.Image:
-    """The picture upright and in RGB: the first frame, 8 bits deep, on white where it is transparent."""
+    """An image as 8-bit RGB, turned as its EXIF orientation says; the first frame, on white where it is transparent.
+
+    Raises UnreadableError for any file that can't be decoded.
+
+        read_picture(Path("photo.jpg")).size
+    """
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise UnreadableError("it is no file but a device or a pipe")
@@ -84,7 +89,7 @@ def read_picture(path: Path) -> Image.Image:
 
 
 def why_not_there(path: Path) -> str:
-    """For a name that is no file."""
+    """The reason for the user why a path is not a file: a URL, a glob that matches nothing, or a missing file."""
     name = str(path)
     if re.match(r"https?:/", name):  # a path has one slash of the two left
         return "it is an address, not a file: download it first"
@@ -92,12 +97,12 @@ def why_not_there(path: Path) -> str:
 
 
 def upright_rgb(image: Image.Image) -> Image.Image:
-    """The picture turned as its EXIF orientation says, in 8-bit RGB, on white where it is transparent."""
+    """An image turned as its EXIF orientation says, in 8-bit RGB, on white where it is transparent."""
     return _to_rgb(ImageOps.exif_transpose(image))
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I"):  # 16 bits, or 16 bits kept in 32: Pillow would cut them off at 255
+    if image.mode.startswith("I"):  # 16 bits, or 16 bits in 32: Pillow would clip them at 255
         deep = np.asarray(image, dtype=np.float32)
         return Image.fromarray((deep / (257 if deep.max() > 255 else 1)).clip(0, 255).astype(np.uint8)).convert("RGB")
     if "A" in image.mode or "transparency" in image.info:
@@ -107,7 +112,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 
 def resize(image: Image.Image, spec: PictureSpec) -> Image.Image:
-    """The square in the middle of the picture, `spec.full` pixels wide."""
+    """The central square of an image, resized to `spec.full` x `spec.full` pixels."""
     side = min(image.size)
     left, top = (image.width - side) / 2, (image.height - side) / 2
     square = (left, top, left + side, top + side)
@@ -115,15 +120,16 @@ def resize(image: Image.Image, spec: PictureSpec) -> Image.Image:
 
 
 def centre_crop(image: Image.Image, spec: PictureSpec) -> Image.Image:
+    """The central `spec.size` x `spec.size` pixels of an image."""
     left, top = (image.width - spec.size) // 2, (image.height - spec.size) // 2
     return image.crop((left, top, left + spec.size, top + spec.size))
 
 
 def to_pixels(image: Image.Image) -> Pixels:
-    """(3, H, W)"""
+    """An RGB image as an array with the channels first, (3, H, W) uint8."""
     return np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))
 
 
 def cut(image: Image.Image, spec: PictureSpec) -> Pixels:
-    """The pixels of a face picture as a trained network wants them.   (3, size, size)"""
+    """The input of a network from an aligned face: `resize`, `centre_crop`, `to_pixels`.   (3, size, size) uint8"""
     return to_pixels(centre_crop(resize(image, spec), spec))

@@ -1,4 +1,4 @@
-"""Videos: a frame now and then, with its time."""
+"""Videos: sample frames at a fixed interval."""
 
 from __future__ import annotations
 
@@ -18,57 +18,65 @@ from agecli.images.reading import UnreadableError, why_not_there
 
 SUFFIXES = frozenset({".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".wmv"})
 UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0}
-os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # a damaged video is our record, not ffmpeg's talk
+os.environ.setdefault(
+    "OPENCV_FFMPEG_LOGLEVEL", "-8"
+)  # errors of a damaged video are reported by us, not printed by ffmpeg
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One picture of a video."""
+    """One frame of a video."""
 
     source: str
     time: float  # seconds from the start
-    photo: Photo
+    photo: Photo  # (H, W, 3), RGB
 
 
 def is_video(name: str) -> bool:
+    """Whether a name has the suffix of a video: `is_video("a.MP4")`."""
     return os.path.splitext(name)[1].lower() in SUFFIXES
 
 
 def parse_every(text: str) -> float:
-    """`1s`, `500ms`, `2m` or plain seconds, as seconds."""
+    """An interval as seconds, from `1s`, `500ms`, `2m` or plain seconds. Raises InputError for anything else, and for 0."""
     match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(ms|s|m|min|)\s*", text)
     seconds = float(match[1]) * UNITS[match[2]] if match else 0.0
     if seconds <= 0:
-        raise InputError(f"--every {text} is no time between two frames", hint="write --every 1s, 500ms or 2m")
+        raise InputError(f"--every {text} is not an interval", hint="write --every 1s, 500ms or 2m")
     return seconds
 
 
 def frames(name: str, every: float) -> Iterator[Frame]:
-    """The first frame at or after 0, `every`, 2 `every`, … seconds."""
+    """The first frame at or after 0, `every`, 2 `every`, … seconds.
+
+    Raises UnreadableError if the file is missing or not a video that OpenCV can decode.
+
+        for frame in frames("clip.mp4", 0.5): ...
+    """
     if not os.path.exists(name):
         raise UnreadableError(why_not_there(Path(name)))
     try:
         name.encode()
-    except UnicodeEncodeError:  # OpenCV would end the whole process
+    except UnicodeEncodeError:  # OpenCV would abort the process
         raise UnreadableError("its name is not UTF-8: rename it") from None
     video = cv2.VideoCapture(name)
     try:
         rate = video.get(cv2.CAP_PROP_FPS) or 25.0
-        due, seen = 0.0, 0
+        due, found = 0.0, 0
         for number in count():
             if not video.grab():
                 break
             time = max(0.0, video.get(cv2.CAP_PROP_POS_MSEC) / 1000)
-            if number and time <= 0:  # a container that knows no times
+            if number and time <= 0:  # a container without timestamps
                 time = number / rate
             if time + 1e-6 < due:
                 continue
             good, photo = video.retrieve()
             if good:
-                seen += 1
+                found += 1
                 yield Frame(name, round(time, 3), np.asarray(photo[:, :, ::-1], dtype=np.uint8))
             due = (time // every + 1) * every if time >= due + every else due + every
-        if not seen:
+        if not found:
             raise UnreadableError("it is not a video, or of a kind that can't be read")
     finally:
         video.release()

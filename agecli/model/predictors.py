@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agecli.core.errors import InputError, MissingError
+from agecli.core.extras import require
 from agecli.images.reading import Pixels
 from agecli.model.card import Card
 
@@ -81,10 +82,11 @@ class TorchPredictor:
     """A checkpoint made by `agecli train`, on a torch device.
 
     path: the .safetensors file;   device: auto, cpu, cuda, cuda:N or mps.
-    Raises MissingError if the file or the device is not there, InputError if the file is not a checkpoint.
+    Raises MissingError if the file, the device or torch is not there, InputError if the file is not a checkpoint.
     """
 
     def __init__(self, path: Path, device: str) -> None:
+        require("torch", "torchvision", "timm", "safetensors", needed_by=f"the checkpoint {path}")
         from agecli.model.checkpoint import load_checkpoint  # imports torch
         from agecli.model.devices import keep_memory, pick_device
 
@@ -110,7 +112,7 @@ class TorchPredictor:
 def load_predictor(path: Path, device: str = "auto") -> Predictor:
     """Load a model file: .onnx on onnxruntime, anything else as a checkpoint on torch.
 
-    Raises MissingError if the file or the device is not there, InputError if the file is no model or cannot run on
+    Raises MissingError if the file, the device or torch is not there, InputError if the file is no model or cannot run on
     `device`.   Example: `load_predictor(Path("model.onnx")).pmf(pixels)`
     """
     if path.suffix != ".onnx":

@@ -12,7 +12,7 @@ import numpy as np
 from agecli.core import ages
 from agecli.core.ages import COVERAGE, Readout
 from agecli.core.records import Record
-from agecli.images.crops import Seen
+from agecli.images.crops import PhotoFaces
 from agecli.images.reading import Pixels
 from agecli.model.predictors import Predictor
 from agecli.prediction.options import Options
@@ -47,7 +47,7 @@ def estimate(predictor: Predictor, pixels: Pixels, options: Options) -> list[Rec
     ]
 
 
-def face_records(predictor: Predictor, faces: Sequence[tuple[Seen, int]], options: Options) -> list[Record]:
+def face_records(predictor: Predictor, faces: Sequence[tuple[PhotoFaces, int]], options: Options) -> list[Record]:
     """A record for each face.
 
     faces: at most a batch of them, each a photo and the number of the face in it.
@@ -68,12 +68,14 @@ def face_records(predictor: Predictor, faces: Sequence[tuple[Seen, int]], option
     ]
 
 
-def photo_records(predictor: Predictor, photos: Iterable[Seen], options: Options, batch_size: int) -> Iterator[Record]:
+def photo_records(
+    predictor: Predictor, photos: Iterable[PhotoFaces], options: Options, batch_size: int
+) -> Iterator[Record]:
     """At least one record for each photo, in order. Photos are collected until their faces fill a batch.
 
     photos: with their faces cut for the model;   batch_size: faces that the model processes at once.
     """
-    waiting: list[Seen] = []
+    waiting: list[PhotoFaces] = []
     count = 0
     for photo in photos:
         waiting.append(photo)
@@ -84,7 +86,9 @@ def photo_records(predictor: Predictor, photos: Iterable[Seen], options: Options
     yield from _batch_records(predictor, waiting, options, batch_size)
 
 
-def _batch_records(predictor: Predictor, photos: Sequence[Seen], options: Options, batch_size: int) -> Iterator[Record]:
+def _batch_records(
+    predictor: Predictor, photos: Sequence[PhotoFaces], options: Options, batch_size: int
+) -> Iterator[Record]:
     """The same for a few photos, whose faces may exceed one batch."""
     faces = [(photo, number) for photo in photos for number in range(len(photo.crops))]
     batches = (faces[start : start + batch_size] for start in range(0, len(faces), batch_size))

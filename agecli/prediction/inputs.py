@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from agecli.core.errors import InputError
-from agecli.images.crops import Look, Seen, items
+from agecli.images.crops import FaceCropper, PhotoFaces, photos_and_frames
 from agecli.images.reading import Pixels, upright_rgb
 from agecli.images.video import Frame
 from agecli.prediction.paths import expand
@@ -30,18 +30,20 @@ class Picture:
     pixels: Pixels  # (H, W, 3), RGB, upright
 
 
-Input = str | Picture | Seen  # a file name, a picture, or the record of a picture that could not be decoded
+Input = str | Picture | PhotoFaces  # a file name, a picture, or the record of a picture that could not be decoded
 
 
 @dataclass(frozen=True)
-class FaceFinder:
+class InputCropper:
     """Finds and cuts the faces of one input. Plain data, because it is sent to worker processes."""
 
-    look: Look
+    cropper: FaceCropper
 
-    def __call__(self, item: str | Frame | Picture | Seen) -> Seen:
+    def __call__(self, item: str | Frame | Picture | PhotoFaces) -> PhotoFaces:
         """The faces of a file, a video frame or a picture in memory."""
-        return self.look.at(item.source, Image.fromarray(item.pixels)) if isinstance(item, Picture) else self.look(item)
+        if isinstance(item, Picture):
+            return self.cropper.crop(item.source, Image.fromarray(item.pixels))
+        return self.cropper(item)
 
 
 def read_inputs(images: Images, null: bool = False, skip: str | Path | None = None) -> Iterator[Input]:
@@ -64,11 +66,11 @@ def read_inputs(images: Images, null: bool = False, skip: str | Path | None = No
             yield Picture(f"image {number}", np.array(image, order="C"))  # a copy: the caller may reuse its buffer
 
 
-def read_items(inputs: Iterable[Input], every: float) -> Iterator[str | Frame | Picture | Seen]:
-    """What `FaceFinder` takes: photos by their names, the frames of videos (`every` seconds), pictures as they are."""
+def read_items(inputs: Iterable[Input], every: float) -> Iterator[str | Frame | Picture | PhotoFaces]:
+    """What `InputCropper` takes: photos by their names, the frames of videos (`every` seconds), pictures as they are."""
     for item in inputs:
         if isinstance(item, str):
-            yield from items([item], every)
+            yield from photos_and_frames([item], every)
         else:
             yield item
 
@@ -102,11 +104,11 @@ def check_rgb(image: Any, name: str, batch: bool = False) -> None:
         )
 
 
-def _from_pil(image: Image.Image, default: str) -> Picture | Seen:
+def _from_pil(image: Image.Image, default: str) -> Picture | PhotoFaces:
     """Decoded, upright and in RGB, as a file would be."""
     name = getattr(image, "filename", None)
     source = name if isinstance(name, str) and name else default
     try:
         return Picture(source, np.asarray(upright_rgb(image), dtype=np.uint8))
     except Exception as error:  # a damaged file can raise almost anything inside its decoder
-        return Seen(source, status="unreadable", error=f"it is damaged: {error}")
+        return PhotoFaces(source, status="unreadable", error=f"it is damaged: {error}")

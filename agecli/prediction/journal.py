@@ -1,95 +1,80 @@
-"""The journal of a prediction into a file: its records so far, so that a killed run can go on.
+"""The journal of `predict --output FILE`: `FILE.unfinished` holds the records so far, so that a killed run can resume.
 
-The file itself appears when all is done. Until then `FILE.unfinished` has a line about the run, and a line for each record.
+FILE itself is written from the journal when all inputs are done.
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from agecli.core.errors import InputError
+from agecli.core.journal import JournalFile
 
-Row = Mapping[str, Any]
+Row = Mapping[str, Any]  # a prediction record, as JSON has it
+OPTION_NAMES = {"distribution": "--distribution (which --format table implies)"}
 
 
-class Journal:
-    """Beside `output`. `about` says what its records depend on: a run that goes on must agree with it."""
+class Journal(JournalFile):
+    """The records of a run, written beside its output file.
+
+    output: the file that the run will write; the journal is `Journal.beside(output)`.
+    about: the options that the records depend on, by name; a resumed run must have the same.
+    resume: continue after the inputs that are done. The last input in the journal is dropped and predicted again, as it
+        may have more faces or frames than were written.
+
+    Raises InputError as JournalFile does.
+
+        with Journal(Path("ages.jsonl"), {"model": digest}, resume=True) as journal:
+            for record in predict(left_out(names, journal.done())):
+                journal.add(record.row())
+    """
 
     def __init__(self, output: Path, about: Mapping[str, Any], resume: bool) -> None:
-        self.path = self.beside(output)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.inputs = 0  # that are done
-        if self.path.exists() and not resume and any(_lines(self.path)):
-            raise InputError(
-                f"{self.path} has the records of a run that was stopped",
-                hint=f"go on with it by --resume, or remove it to start over: rm {self.path}",
-            )
-        if self.path.exists() and resume:
-            self._cut(about)
-        else:
-            self.path.write_bytes(_line(about))
-        self.file: BinaryIO = self.path.open("ab")
+        self.inputs = 0  # inputs that are done
+        super().__init__(self.beside(output), about, resume, OPTION_NAMES)
+        if resume:
+            self._drop_last_input()
 
     @staticmethod
     def beside(output: Path) -> Path:
+        """The path of the journal of an output file."""
         return output.with_name(f"{output.name}.unfinished")
 
-    def __enter__(self) -> Journal:
-        return self
+    def add(self, row: Row) -> None:
+        """Append one record."""
+        self.append(row)
 
-    def __exit__(self, *error: object) -> None:
-        """A run that failed before its first record leaves nothing behind."""
-        self.file.close()
-        if self.path.exists() and not any(_lines(self.path)):
-            self.path.unlink()
-
-    def _cut(self, about: Mapping[str, Any]) -> None:
-        """Keep what is surely whole: the last input may have been written in part."""
-        with self.path.open("rb") as file:
-            first = file.readline()
-        if not first.endswith(b"\n"):  # killed in its first line: nothing is lost
-            self.path.write_bytes(_line(about))
-            return
-        was = _read(first, self.path)
-        if different := [name for name in about if was.get(name) != about[name]]:
-            raise InputError(
-                f"{self.path} was begun with other options: {' and '.join(map(_option, different))}",
-                hint=f"use the same options, or remove it to start over: rm {self.path}",
-            )
-        keep, previous = len(first), None
-        for offset, row in _lines(self.path):
-            if begins(row, previous):
-                keep, self.inputs = offset, self.inputs + 1
-            previous = row
-        self.inputs = max(0, self.inputs - 1)
-        os.truncate(self.path, keep)
+    def rows(self) -> Iterator[Row]:
+        """The records so far, in order."""
+        return self.entries()
 
     def done(self) -> Iterator[str]:
         """The names of the inputs that are done, in order."""
         previous = None
-        for _, row in _lines(self.path) if self.inputs else ():
+        for row in self.entries() if self.inputs else ():
             if begins(row, previous):
                 yield row["source"]
             previous = row
 
-    def add(self, row: Row) -> None:
-        self.file.write(_line(row))
-        self.file.flush()  # a kill loses nothing that was handed to the system
-
     def finish(self) -> None:
-        self.file.close()
-        self.path.unlink()
+        """Delete the journal: the output file is written."""
+        self.remove()
 
-    def rows(self) -> Iterator[Row]:
-        return (row for _, row in _lines(self.path))
+    def _drop_last_input(self) -> None:
+        last, previous = None, None
+        for offset, row in self.entries_with_offsets():
+            if begins(row, previous):
+                last, self.inputs = offset, self.inputs + 1
+            previous = row
+        if last is not None:
+            self.inputs -= 1
+            self.truncate(last)
 
 
 def begins(row: Row, previous: Row | None) -> bool:
-    """Whether a record is the first of its input: a photo has several faces, a video several times."""
+    """Whether a record is the first of its input: a photo may have several faces, a video several frames."""
     if row["face"]:
         return False
     if previous is None or row["source"] != previous["source"] or row["time"] is None or previous["time"] is None:
@@ -98,25 +83,32 @@ def begins(row: Row, previous: Row | None) -> bool:
 
 
 class Tally:
-    """Counts inputs, and those without any age, while their records pass by."""
+    """Counts inputs, and inputs without a prediction, while their records pass through.
+
+    `str(tally)` is the message for the user: the first failure, or how many of how many inputs failed.
+
+        tally = Tally()
+        write(tally(rows))
+        exit_code = 1 if tally.failed else 0
+    """
 
     def __init__(self) -> None:
         self.inputs = self.failed = 0
-        self.first = ""  # of those that failed, and why
+        self.first = ""  # name of the first input that failed, and the reason
 
     def __call__(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """An input has failed when none of its records has an age: a video may have frames without a face."""
-        bad: Row | None = None
+        """The same records. An input failed if none of its records is `ok`: a video may have frames without a face."""
+        failure: Row | None = None  # first record of the current input, while none of its records is ok
         previous: Row | None = None
         for row in rows:
             if begins(row, previous):
-                self._note(bad)
-                self.inputs, bad = self.inputs + 1, row
+                self._count(failure)
+                self.inputs, failure = self.inputs + 1, row
             if row["status"] == "ok":
-                bad = None
+                failure = None
             previous = row
             yield row
-        self._note(bad)
+        self._count(failure)
 
     def __str__(self) -> str:
         if self.inputs == 1:
@@ -124,49 +116,22 @@ class Tally:
         more = ", …" if self.failed > 1 else ""
         return f"{self.failed} of {self.inputs} inputs gave no age: {self.first}{more}"
 
-    def _note(self, bad: Row | None) -> None:
-        if bad:
+    def _count(self, failure: Row | None) -> None:
+        if failure:
             self.failed += 1
-            self.first = self.first or f"{bad['source']}: {bad['error']}"
+            self.first = self.first or f"{failure['source']}: {failure['error']}"
 
 
 def left_out(names: Iterator[str], done: Iterable[str]) -> Iterator[str]:
-    """The names after those that are done, which must be the first ones."""
+    """The names that remain after those in `done`, which must be the first of `names`, in the same order.
+
+    Raises InputError if they are not: the inputs differ from those of the interrupted run.
+    """
     for before in done:
         if (name := next(names, None)) != before:
-            now = "there are no more of them" if name is None else f"it is {name} now"
+            now = "there are no more inputs" if name is None else f"now it is {name}"
             raise InputError(
-                f"the photos are not those of the run that was stopped: {before} was one, and {now}",
+                f"the inputs differ from those of the interrupted run: {before} was next, and {now}",
                 hint="name the same photos in the same order, or write to another file",
             )
     yield from names
-
-
-def _line(row: Row) -> bytes:
-    return json.dumps(row).encode() + b"\n"
-
-
-def _read(line: bytes, path: Path) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except ValueError:
-        row = None
-    if not isinstance(row, dict):
-        raise InputError(f"{path} is no journal of agecli", hint="rename it, or remove it if nobody needs it")
-    return row
-
-
-def _option(name: str) -> str:
-    more = " (which a table has, too)" if name == "distribution" else ""
-    return f"--{name.replace('_', '-')}{more}"
-
-
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The records, each with its place in the file; a line that was cut off is not there."""
-    with path.open("rb") as file:
-        offset = len(file.readline())
-        for line in file:
-            if not line.endswith(b"\n"):
-                return
-            yield offset, _read(line, path)
-            offset += len(line)

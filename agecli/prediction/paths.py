@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agecli.core.errors import InputError, MissingError
-from agecli.images.reading import SUFFIXES
+from agecli.images.folders import photos_in
 
 
 def expand(
@@ -28,27 +28,26 @@ def expand(
 
     Example: `list(expand(["photos/", "more/*.jpg"]))`
     """
-    skipped = os.path.realpath(skip) if skip else None
     for argument in arguments:
         if argument == "-":
-            yield from _expand_folders(_read_names(stdin or sys.stdin.buffer, null), skipped)
+            yield from _expand_folders(_read_names(stdin or sys.stdin.buffer, null), skip)
         elif argument.startswith("@") and not os.path.exists(argument):
             path = Path(argument[1:])
             if not path.is_file():
                 raise MissingError(f"there is no list {path}", hint="@FILE reads names from FILE, one per line")
             with path.open("rb") as file:
-                yield from _expand_folders(_read_names(file, null), skipped)
+                yield from _expand_folders(_read_names(file, null), skip)
         elif os.path.isdir(argument):
-            yield from _pictures_below(argument, skipped)
+            yield from _pictures_below(argument, skip)
         elif not os.path.exists(argument) and glob.has_magic(argument):
-            yield from _expand_folders(sorted(glob.glob(argument, recursive=True)) or [argument], skipped)
+            yield from _expand_folders(sorted(glob.glob(argument, recursive=True)) or [argument], skip)
         else:
             yield argument
 
 
-def _expand_folders(names: Iterable[str], skipped: str | None) -> Iterator[str]:
+def _expand_folders(names: Iterable[str], skip: str | Path | None) -> Iterator[str]:
     for name in names:
-        yield from _pictures_below(name, skipped) if os.path.isdir(name) else [name]
+        yield from _pictures_below(name, skip) if os.path.isdir(name) else [name]
 
 
 def _read_names(stream: BinaryIO, null: bool) -> Iterator[str]:
@@ -68,28 +67,11 @@ def _read_names(stream: BinaryIO, null: bool) -> Iterator[str]:
         yield os.fsdecode(rest)
 
 
-def _pictures_below(folder: str, skipped: str | None) -> Iterator[str]:
-    """The pictures below a folder, by their suffixes, sorted; the folder itself if it has none."""
+def _pictures_below(folder: str, skip: str | Path | None) -> Iterator[str]:
+    """The pictures below a folder, in the order of their paths; the folder itself if it has none, for its error record."""
     empty = True
-    for here, folders, files in os.walk(folder):
-        folders.sort()
-        if skipped:
-            folders[:] = [name for name in folders if os.path.realpath(os.path.join(here, name)) != skipped]
-        # a folder called face.jpg is probably a mistake: it gets a record that says so
-        odd = [name for name in folders if _is_picture(name) and _is_empty(os.path.join(here, name))]
-        for name in sorted([*filter(_is_picture, files), *odd]):
-            empty = False
-            yield os.path.join(here, name)
+    for name in photos_in(folder, skip):
+        empty = False
+        yield os.path.join(folder, name)
     if empty:
         yield folder
-
-
-def _is_empty(folder: str) -> bool:
-    try:
-        return not os.listdir(folder)
-    except OSError:
-        return True
-
-
-def _is_picture(name: str) -> bool:
-    return os.path.splitext(name)[1].lower() in SUFFIXES

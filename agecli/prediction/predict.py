@@ -35,7 +35,7 @@ def predict(
         (H, W, 3) of RGB in uint8; one of them or an iterable.
     model, device: as in `agecli.load`.
     no_detect: the photos are aligned faces already.   detector: auto, yunet-dlib, yunet, hog, cnn or haar.
-    largest: only the largest face of each photo.   min_face: leave out smaller faces, in pixels.
+    largest: only the main face of each photo (large and central).   min_face: leave out smaller faces, in pixels.
     min_score: leave out faces with a lower detector score, 0 to 1.
     readout: mean, median or mode of the distribution; None is what the model was trained for.
     abstain_above: set `abstain` in records whose interval is wider, in years.

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from agecli.core.errors import InputError, Interrupted
 from agecli.core.files import file_hash, is_stream
-from agecli.core.parallel import stream
+from agecli.core.parallel import check_workers, stream
 from agecli.core.records import Record
 from agecli.core.streams import Row, destination
 from agecli.images.alignment import Alignment
-from agecli.images.crops import Look
+from agecli.images.crops import FaceCropper
 from agecli.model.card import Card
 from agecli.model.predictors import Predictor
 from agecli.prediction.estimation import photo_records
-from agecli.prediction.inputs import FaceFinder, Images, names_only, read_inputs, read_items
+from agecli.prediction.inputs import Images, InputCropper, names_only, read_inputs, read_items
 from agecli.prediction.journal import Journal, Tally, left_out
 from agecli.prediction.options import Options, check_batch_size
 from agecli.prediction.writing import FORMATS, write_records
@@ -73,16 +73,15 @@ class Predictions(Iterator[Record]):
     ) -> None:
         """See `agecli.predict` for the arguments. Raises InputError if one cannot be used."""
         check_batch_size(batch_size)
-        if workers < 1:
-            raise InputError(f"{workers} workers are too few", hint="--workers must be at least 1")
+        check_workers(workers)
         self.predictor, self.model, self.options = predictor, model, options
         self.images, self.null = images, null
         self.batch_size, self.workers = batch_size, workers
         self.draw = Path(draw) if draw is not None else None
         self.drawer = _drawer(self.draw, options.every)
         alignment = None if options.no_detect else _alignment(predictor.card, model)
-        self.find_faces = FaceFinder(
-            Look(
+        self.find_faces = InputCropper(
+            FaceCropper(
                 predictor.card.picture,
                 alignment,
                 options.detector,

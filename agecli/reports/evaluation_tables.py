@@ -33,7 +33,8 @@ def write_evaluation(
     wholes: of each model by its name, all folds pooled (`evaluation.evaluate.pooled`)
     comparison: the rows of `scoring.comparison.compare`; empty for a single model
     challenge: ages in years of the age checks in the results
-    form: table, csv or jsonl
+    form: table, csv or jsonl. CSV and JSONL have one list of rows: each result, `pooled` if there are several folds, and
+    `compared` if there are several models.
     """
     several = len(wholes) > 1
     rows: list[TableRow] = [

@@ -21,7 +21,7 @@ from agecli.core.ages import AgeGrid, Floats
 from agecli.core.errors import AgecliError, InputError, MissingError
 from agecli.datasets.manifest import read_manifest
 from agecli.images.alignment import Alignment
-from agecli.images.crops import Look
+from agecli.images.crops import FaceCropper
 from agecli.model.bundled import named
 from agecli.model.predictors import TorchPredictor
 from agecli.prediction.estimation import face_records
@@ -82,6 +82,7 @@ def read_leaves(source: Source, tree: int | None = None) -> Leaves:
 
 
 def _forest(model: AgeModel, path: Path) -> Forest:
+    """The forest of a model. Raises InputError if it has another head."""
     from agecli.forest.forests import Forest
 
     if not isinstance(model.forest, Forest):
@@ -148,9 +149,10 @@ def read_histories(folder: Path, fold: int | None = None) -> dict[int, History]:
 
 
 def _read_history(path: Path) -> History:
+    """One history.csv. Raises InputError if a column is missing or a cell is no number."""
     try:
         return pd.read_csv(path, usecols=list(HISTORY), dtype=float)
-    except ValueError as error:  # a column is missing, or a cell is no number
+    except ValueError as error:
         raise InputError(f"{path} is damaged: {error}", hint="was it edited? Restore it") from error
 
 
@@ -169,6 +171,7 @@ def read_runs(folders: Sequence[Path]) -> dict[str, Predictions]:
 
 
 def _read_run(folder: Path) -> Predictions:
+    """The pooled predictions of a run folder, or those of a folder that `evaluate` wrote."""
     if is_run(folder):
         return read_results(open_run(folder))
     predictions = read_predictions(folder)
@@ -224,13 +227,13 @@ def explain(
     import torch
 
     predictor = TorchPredictor(path, device)
-    forest, about = _forest(predictor.model, path), predictor.card
-    look = Look(about.picture, None if no_detect else about.alignment or Alignment(), largest=True)
-    seen = look(str(photo))
-    if seen.status != "ok":
-        raise InputError(f"{photo}: {seen.error}", hint="name a photo of a face; --no-detect takes it as it is")
-    record = face_records(predictor, [(seen, 0)], Options())[0].row()
-    pixels = seen.crops[0].pixels
+    forest, card = _forest(predictor.model, path), predictor.card
+    find_faces = FaceCropper(card.picture, None if no_detect else card.alignment or Alignment(), largest=True)
+    detection = find_faces(str(photo))
+    if detection.status != "ok":
+        raise InputError(f"{photo}: {detection.error}", hint="name a photo of a face; --no-detect takes it as it is")
+    record = face_records(predictor, [(detection, 0)], Options())[0].row()
+    pixels = detection.crops[0].pixels
     with torch.inference_mode():
         log_p = forest.route(predictor.model.network(torch.from_numpy(pixels[None]).to(predictor.device)))
         weights = (log_p[0].exp() / log_p.shape[1]).cpu().double().numpy()  # (K, L)
@@ -239,9 +242,9 @@ def explain(
     return ExplainedFace(
         record["age"],
         (record["low"], record["high"]),
-        about.grid,
+        card.grid,
         pixels.transpose(1, 2, 0),
         names,
         weights.reshape(-1),
-        leaves.reshape(-1, len(about.grid)),
+        leaves.reshape(-1, len(card.grid)),
     )

@@ -1,4 +1,8 @@
-"""The HTML report of an evaluation: one self-contained page, from the template templates/report.html.j2."""
+"""The HTML report of an evaluation: one self-contained page, from the template templates/report.html.j2.
+
+The template holds the text and the order of the sections; this module gives it rows, figures and faces. Headings and
+number formats are those of `reports.columns`.
+"""
 
 from __future__ import annotations
 
@@ -150,11 +154,13 @@ def _environment() -> Environment:
 
 
 def _heading(key: str) -> str:
+    """The label of a column; a short one does not break over lines."""
     label = column(key).label
     return label.replace(" ", NO_BREAK_SPACE) if len(label) < 20 else label
 
 
 def _value(row: Mapping[str, Any], key: str) -> str:
+    """A value of a row as text; a dash if there is none."""
     value = row.get(key)
     if value is None:
         return "–"

@@ -1,4 +1,4 @@
-"""Age checks: how often a predicted age lets somebody pass who is too young, or stops somebody who is old enough."""
+"""Age checks: false positive and false negative rates of decisions by predicted age, such as "18 or older"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cells of each study: what is trained, and what the paper prints for it."""
+"""The cells of each study: the settings of every run, and the paper's result for it."""
 
 from __future__ import annotations
 
@@ -14,36 +14,40 @@ FAMILIES = {"drf": "DRF", "dldlf": "DLDLF"}
 
 @dataclass(frozen=True)
 class Cell:
-    """One ordinary run of a study."""
+    """One run of a study."""
 
-    name: str  # of its folder, and of its row
-    label: str  # as the paper would write it
-    settings: Mapping[str, Any]
-    group: str = ""  # the line of the figure that it is a point of
+    name: str  # of its run folder, and of its row in study.csv
+    label: str  # as in the paper
+    settings: Mapping[str, Any]  # by their dotted names, over those of the study
+    group: str = ""  # the line of the figure that it belongs to
     x: float | None = None  # the value that the study varies
-    paper_mae: float | None = None
-    paper_cs5: float | None = None
+    paper_mae: float | None = None  # years
+    paper_cs5: float | None = None  # share
 
 
 @dataclass(frozen=True)
 class Study:
+    """One of the paper's experiments."""
+
     name: str
-    about: str  # one line for people
+    about: str  # one line
     cells: tuple[Cell, ...]
-    reference: str  # the cell that the others are compared with, face by face
-    varies: str = ""  # what x is
+    reference: str  # name of the cell that the others are compared with, paired by face
+    varies: str = ""  # label of x
 
     @property
     def settings(self) -> set[str]:
-        """Those that it varies, and that therefore can't be asked for."""
+        """The dotted names of the settings that it varies, which options can't set."""
         return {name for cell in self.cells for name in cell.settings}
 
 
 def annealing(T: float, tau: float, start: str) -> dict[str, Any]:
+    """Settings: initial temperature of the splits, inverse temperature of the leaves, initialisation of the leaves."""
     return {"forest.split_temperature": T, "forest.leaf_temperature": tau, "forest.leaf_init": start}
 
 
 def ablation() -> Study:
+    """The rows of the paper's ablation table: without annealing, with k-means leaves, and the baselines."""
     runs: dict[str, dict[str, Any]] = {
         "dndf": {"model": "dndf", "forest.alpha": 0.0, **annealing(0, 1, "random")},
         "regression": {"model": "regression", **annealing(0, 1, "random")},
@@ -60,10 +64,11 @@ def ablation() -> Study:
         Cell(name, ABLATION[name].method, settings, "", None, ABLATION[name].mae, ABLATION[name].cs5)
         for name, settings in runs.items()
     )
-    return Study("ablation", "what each part of the method gives (the paper: MORPH, Setup I)", cells, "drf")
+    return Study("ablation", "effect of each part of the method (the paper: MORPH, Setup I)", cells, "drf")
 
 
 def trees() -> Study:
+    """1 to 20 trees, trained jointly or alternating, for DRF and DLDLF."""
     cells = tuple(
         Cell(
             f"{model}-{ensemble}-{K}",
@@ -76,56 +81,60 @@ def trees() -> Study:
         for ensemble in ("joint", "alternating")
         for K in (1, 2, 3, 5, 10, 15, 20)
     )
-    return Study(
-        "trees", "the number of trees, learned jointly or one at a time", cells, "drf-joint-5", "number of trees"
-    )
+    return Study("trees", "number of trees, trained jointly or one at a time", cells, "drf-joint-5", "number of trees")
 
 
 def depth() -> Study:
-    def settings(model: str, h: int) -> dict[str, Any]:
-        return {"model": model, "forest.depth": h, "forest.units": max(128, 2 ** (h - 1) - 1)}  # M >= N
-
+    """Trees of depth 2 to 10, for DRF and DLDLF. There are at least as many units of f as split nodes of a tree."""
     cells = tuple(
-        Cell(f"{model}-{h}", f"{title}, depth {h}", settings(model, h), title, h)
+        Cell(
+            f"{model}-{h}",
+            f"{title}, depth {h}",
+            {"model": model, "forest.depth": h, "forest.units": max(128, 2 ** (h - 1) - 1)},
+            title,
+            h,
+        )
         for model, title in FAMILIES.items()
         for h in range(2, 11)
     )
-    return Study("depth", "the depth of the trees", cells, "drf-6", "tree depth")
+    return Study("depth", "depth of the trees", cells, "drf-6", "tree depth")
 
 
 def alpha() -> Study:
+    """The std of the label distributions of DLDLF, 0 to 10 years."""
     cells = tuple(
         Cell(f"dldlf-{a:g}", f"DLDLF, α = {a:g}", {"model": "dldlf", "forest.alpha": a}, "DLDLF", a)
         for a in (0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
     )
-    return Study("alpha", "the std of label distributions (DLDLF)", cells, "dldlf-2", "α, years")
+    return Study("alpha", "std of the label distributions (DLDLF)", cells, "dldlf-2", "α, years")
 
 
 def phi() -> Study:
+    """20 random assignments of units of f to split nodes."""
     cells = tuple(
         Cell(f"phi-{n}", f"DRF, assignment {n}", {"model": "drf", "forest.assignment": n}, "DRF", n)
         for n in range(1, 21)
     )
-    return Study("phi", "the random assignment of units to split nodes", cells, "phi-1", "assignment")
+    return Study("phi", "random assignment of units to split nodes", cells, "phi-1", "assignment")
 
 
 def entropy() -> Study:
+    """The entropy of the routing during training, with and without annealing of the split temperature."""
     cells = tuple(
         Cell(
             f"{model}-{name}",
-            f"{title} ({words})",
+            f"{title} ({variant})",
             {"model": model, "forest.split_temperature": T},
             title,
         )
         for model, title in FAMILIES.items()
-        for name, words, T in (("annealed", "full model", 1.0), ("T0", "T=0", 0.0))
+        for name, variant, T in (("annealed", "full model", 1.0), ("T0", "T=0", 0.0))
     )
-    return Study(
-        "entropy", "how soft the routing is while it is learned, with and without annealing", cells, "drf-annealed"
-    )
+    return Study("entropy", "entropy of the routing during training, with and without annealing", cells, "drf-annealed")
 
 
 def benchmark(setup: str) -> Study:
+    """DRF and DLDLF under a setup, with the results of the paper's table for it, if it has one."""
     printed = {OURS[row.method]: row for row in BENCHMARKS.get(setup, ("", ()))[1] if row.method in OURS}
     cells = tuple(
         Cell(
@@ -139,7 +148,7 @@ def benchmark(setup: str) -> Study:
         )
         for model in ("dldlf", "drf")
     )
-    return Study("benchmark", "DRF and DLDLF under a setup, beside the paper's table of it", cells, "drf")
+    return Study("benchmark", "DRF and DLDLF under a setup, compared with the paper's table", cells, "drf")
 
 
 ANY_SETUP: dict[str, Callable[[], Study]] = {
@@ -149,6 +158,7 @@ STUDIES = (*ANY_SETUP, "benchmark")
 
 
 def find_study(name: str, setup: str) -> Study:
+    """The study with this name; `benchmark` depends on the setup. Raises InputError if there is none."""
     if name not in STUDIES:
         raise InputError(f"there is no study `{name}`", hint=f"there are: {', '.join(STUDIES)}")
     return benchmark(setup) if name == "benchmark" else ANY_SETUP[name]()

@@ -1,4 +1,4 @@
-"""What the paper prints: the numbers that ours stand beside. MAE in years, CS@5 as a share."""
+"""The results in the paper's tables, to compare with. MAE in years, CS@5 as a share."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class Printed(NamedTuple):
-    """A row of one of its tables."""
+    """A row of one of the tables."""
 
     method: str
     mae: float
-    cs5: float | None = None  # N/A, or not printed
+    cs5: float | None = None  # None if the table has none
 
 
-OURS = {"DRF": "drf", "DLDLF": "dldlf"}  # the paper's own methods in these tables, and our names of them
+OURS = {"DRF": "drf", "DLDLF": "dldlf"}  # the paper's own methods, and their names in agecli
 
 BENCHMARKS: dict[str, tuple[str, tuple[Printed, ...]]] = {  # by setup
     "I": (

@@ -1,73 +1,69 @@
-"""The table of a study: what its finished cells measured, beside each other and beside the paper."""
+"""The table of a study: the metrics of its finished cells, compared with the reference cell and with the paper."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agecli.core.files import read_csv
+import pandas as pd
+
+from agecli.core.files import write_csv
 from agecli.evaluation.evaluate import compare_models
+from agecli.scoring.comparison import DIFFERENCE_COLUMNS
 from agecli.scoring.metrics import tidy
-from agecli.studies.cells import Study
+from agecli.studies.cells import Cell, Study
 from agecli.studies.paper import BENCHMARKS, OURS, PHI_STD
 from agecli.training.run_folder import open_run, read_results
 
 COLUMNS = (
-    "cell",
-    "label",
-    "group",
-    "x",
-    "images",
-    "mae",
-    "mae_low",
-    "mae_high",
-    "cs5",
-    "difference",
-    "difference_low",
-    "difference_high",
-    "p",
-    "paper_mae",
-    "paper_cs5",
+    *("cell", "label", "group", "x", "images", "mae", "mae_low", "mae_high", "cs5"),
+    *DIFFERENCE_COLUMNS,
+    *("paper_mae", "paper_cs5"),
 )
 SHOWN = ("label", "mae", "mae_range", "cs5", "against", "difference_range", "paper_mae", "paper_cs5")
 ENTROPY_COLUMNS = ("cell", "label", "group", "iteration", "entropy", "T")
-Row = dict[str, Any]
+StudyRow = dict[str, Any]  # a row of study.csv: `COLUMNS`, or `ENTROPY_COLUMNS` for the study `entropy`
 
 
-def rows_of(study: Study, runs: Mapping[str, Path], setup: str) -> list[Row]:
-    """A row for each finished cell; the difference is to the reference, paired by face, once that is finished."""
+def write_table(study: Study, runs: Mapping[str, Path], setup: str, folder: Path) -> list[StudyRow]:
+    """Write study.csv for the finished cells; return its rows.
+
+    runs: the run folders of the finished cells, by name
+    """
+    rows = study_rows(study, runs, setup)
+    write_csv(folder / "study.csv", rows, ENTROPY_COLUMNS if study.name == "entropy" else COLUMNS)
+    return rows
+
+
+def study_rows(study: Study, runs: Mapping[str, Path], setup: str) -> list[StudyRow]:
+    """A row for each finished cell, and what the study reports beside its cells.
+
+    Differences are in MAE to the reference cell, paired by face; empty until that is finished.
+    """
+    cells = [cell for cell in study.cells if cell.name in runs]
     if study.name == "entropy":
-        return _entropies(study, runs)
-    there = [cell for cell in study.cells if cell.name in runs]
-    order = sorted(there, key=lambda cell: cell.name != study.reference)  # `compare` counts from the first
-    measured = (
-        {
-            row["model"]: row
-            for row in compare_models({cell.name: read_results(open_run(runs[cell.name])) for cell in order})
-        }
-        if order
-        else {}
-    )
-    known = study.reference in runs
-    rows: list[Row] = []
-    for cell in there:
-        row = {"cell": cell.name, "label": cell.label, "group": cell.group, "x": cell.x, **measured[cell.name]}
+        return [row for cell in cells for row in _entropy_rows(cell, runs[cell.name])]
+    order = sorted(cells, key=lambda cell: cell.name != study.reference)  # differences are to the first
+    predictions = {cell.name: read_results(open_run(runs[cell.name])) for cell in order}
+    compared = {row["model"]: row for row in compare_models(predictions)} if order else {}
+    left_out = () if study.reference in runs else DIFFERENCE_COLUMNS
+    rows: list[StudyRow] = []
+    for cell in cells:
+        row = {"cell": cell.name, "label": cell.label, "group": cell.group, "x": cell.x, **compared[cell.name]}
         row |= {"paper_mae": cell.paper_mae, "paper_cs5": cell.paper_cs5}
-        against = ("difference", "difference_low", "difference_high", "p")
-        rows.append({name: tidy(row.get(name)) for name in COLUMNS if known or name not in against})
-    return rows + _more(study, rows, setup)
+        rows.append({name: tidy(row.get(name)) for name in COLUMNS if name not in left_out})
+    return rows + _more_rows(study, rows, setup)
 
 
-def _more(study: Study, rows: list[Row], setup: str) -> list[Row]:
-    """What a study says beside its cells: the spread over assignments, the paper's competitors."""
+def _more_rows(study: Study, rows: Sequence[StudyRow], setup: str) -> list[StudyRow]:
+    """Mean and std over the assignments of `phi`; the other methods in the paper's table for `benchmark`."""
     if study.name == "phi" and len(rows) > 1:
-        values = [row["mae"] for row in rows]
-        mean, std = statistics.fmean(values), statistics.stdev(values)
+        mae = pd.Series([row["mae"] for row in rows])
+        name = f"of {len(rows)} assignments"
         return [
-            {"cell": "mean", "label": f"mean of {len(rows)} assignments", "mae": tidy(mean)},
-            {"cell": "std", "label": f"std of {len(rows)} assignments", "mae": tidy(std), "paper_mae": PHI_STD},
+            {"cell": "mean", "label": f"mean {name}", "mae": tidy(float(mae.mean()))},
+            {"cell": "std", "label": f"std {name}", "mae": tidy(float(mae.std())), "paper_mae": PHI_STD},
         ]
     if study.name == "benchmark":
         title, printed = BENCHMARKS.get(setup, ("", ()))
@@ -79,22 +75,14 @@ def _more(study: Study, rows: list[Row], setup: str) -> list[Row]:
     return []
 
 
-def _entropies(study: Study, runs: Mapping[str, Path]) -> list[Row]:
-    """H before each leaf update, the mean over the folds."""
-    rows: list[Row] = []
-    for cell in study.cells:
-        if cell.name not in runs:
-            continue
-        folds = [read_csv(runs[cell.name] / f"fold-{n}/history.csv") for n in open_run(runs[cell.name]).folds_there()]
-        for same in zip(*([row for row in fold if row["entropy"]] for fold in folds), strict=True):
-            rows.append(
-                {
-                    "cell": cell.name,
-                    "label": cell.label,
-                    "group": cell.group,
-                    "iteration": int(same[0]["iteration"]),
-                    "entropy": tidy(statistics.fmean(float(row["entropy"]) for row in same)),
-                    "T": tidy(float(same[0]["t"])),
-                }
-            )
-    return rows
+def _entropy_rows(cell: Cell, run: Path) -> list[StudyRow]:
+    """The entropy H before each leaf update of a cell, the mean over its folds."""
+    columns = ["iteration", "entropy", "T"]
+    files = [run / f"fold-{number}/history.csv" for number in open_run(run).folds_there()]
+    history = pd.concat([pd.read_csv(file, usecols=columns) for file in files]).dropna(subset="entropy")
+    means = history.groupby("iteration", as_index=False).agg({"entropy": "mean", "T": "first"})
+    about = {"cell": cell.name, "label": cell.label, "group": cell.group}
+    return [
+        {**about, "iteration": int(iteration), "entropy": tidy(float(entropy)), "T": tidy(float(temperature))}
+        for iteration, entropy, temperature in means.itertuples(index=False)
+    ]

@@ -1,4 +1,4 @@
-"""Competitors: how each is installed and started, and what it says of photos."""
+"""Competitors: how each is installed and run on photos."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ class Competitor:
 
 
 @dataclass(frozen=True)
-class Said:
+class Answers:
+    """The predictions of one process for all photos."""
+
     ages: list[float | None]  # None: no face was found
     seconds: float  # from the start of the process to its end
-    cores: float  # CPU time over that: 1 is a core of its own, less is a busy machine, more are several threads
+    cores: float  # CPU time divided by `seconds`: below 1 on a busy machine, above 1 with several threads
 
 
 def prepare(name: str, work: Path, model: Path | None) -> Competitor:
-    """A competitor, installed if it was not."""
+    """Install a competitor if needed. Raises MissingError if that fails."""
     if name == "agecli":
         options = ("--workers", "1", "--largest", "--device", "cpu", "--format", "jsonl", "--quiet")
         chosen = ("--model", str(model.resolve())) if model else ()
@@ -78,18 +80,20 @@ def _install(command: Sequence[str], folder: Path) -> None:
         raise MissingError(f"it could not be installed: {done.stderr.strip()[-500:]}", hint=" ".join(command))
 
 
-def ask(competitor: Competitor, photos: Sequence[str]) -> Said:
-    """What a fresh process says of the photos, all named at once."""
+def run(competitor: Competitor, photos: Sequence[str]) -> Answers:
+    """Run a competitor on the photos in a new process. Raises InputError if it does not answer for each of them."""
     before, begin = os.times(), time.perf_counter()
     done = subprocess.run(
         competitor.command, input="\n".join(photos) + "\n", capture_output=True, text=True, env=os.environ | ONE_THREAD
     )
     seconds, after = time.perf_counter() - begin, os.times()
-    records = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]  # libraries may chat
+    records = [
+        json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")
+    ]  # libraries print other lines, too
     if [record["source"] for record in records] != list(photos):
         raise InputError(
             f"it answered for {len(records)} of {len(photos)} photos, and ended with {done.returncode}",
             hint=done.stderr.strip()[-500:],
         )
     busy = after.children_user + after.children_system - before.children_user - before.children_system
-    return Said([record["age"] for record in records], seconds, busy / seconds)
+    return Answers([record["age"] for record in records], seconds, busy / seconds)

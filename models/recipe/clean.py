@@ -41,7 +41,7 @@ RANK = {"apart": 3, "test": 2, "val": 1, "train": 0}  # of two crops of one phot
 def features_of(folder: Path, weights: Path) -> dict[str, Floats]:
     """The backbone's frozen features of each face, by path."""
     asked = {"backbone.name": "edgeface_s", "backbone.weights": str(weights)}
-    model, _ = first_model(take_over(replace(Config(), asked), asked))
+    model, _ = first_model(take_over(replace(Config(), asked), asked, None), None)
     faces = read_manifest(folder, AgeGrid())
     found = compute_features(model, "edgeface_s", folder, faces.samples, torch.device("cpu"))
     return {sample.path: row.numpy() for sample, row in zip(faces.samples, found.values, strict=True)}

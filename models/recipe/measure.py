@@ -1,9 +1,9 @@
-"""The default model, measured on photos it never saw: as `agecli predict` sees them, detection and alignment included.
+"""Evaluate the default model on held-out photos through `agecli predict`, detection and alignment included.
 
     python models/recipe/measure.py --train UTKFACE AAF --test FGNET
 
-Of the sets it was trained on, only the tenth that the recipe held out. A photo without a face counts as the median of
-all training ages, with no interval. Writes measured.csv beside the model, and the tables of its card.
+Of the sets it was trained on, only the held-out tenth is used. A photo without a face counts as the median of all training
+ages, with no interval. Writes measured.csv beside the model, and the tables of its card.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ MARKS = "<!-- measured -->", "<!-- /measured -->"
 
 
 def photos(folder: Path, trained_on: bool, wanted: Sequence[str]) -> tuple[list[Sample], list[float]]:
-    """Those of the wanted parts, and the ages of those that it was trained on."""
+    """The samples of the wanted parts of a data set, and the ages of its training part."""
     everyone = read_manifest(folder, AgeGrid()).samples
     parts = [part_of(f"{set_name(folder)}/{sample.path}") if trained_on else "test" for sample in everyone]
     others = [sample.age for sample, part in zip(everyone, parts, strict=True) if part == "train"]
     return [sample for sample, part in zip(everyone, parts, strict=True) if part in wanted], others
 
 
-def said_of(folder: Path, samples: Sequence[Sample], median: float, model: Path, readout: str | None) -> Predictions:
+def predict(folder: Path, samples: Sequence[Sample], median: float, model: Path, readout: str | None) -> Predictions:
+    """Predictions for the largest face of each photo; `median` where no face is found."""
     names = [folder / sample.path for sample in samples]
     records = list(agecli.predict(names, model=model, largest=True, distribution=True, readout=readout))
     missed = [record.source for record in records if record.age is None]
@@ -55,44 +56,50 @@ def said_of(folder: Path, samples: Sequence[Sample], median: float, model: Path,
 
 
 def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    yield "| | photos | MAE | 95 % sure | CS@5 | bias | in the 90 % interval | its width |"
+    """The rows for all faces and for single groups, as Markdown."""
+    yield "| | photos | MAE | 95 % CI | CS@5 | bias | in the 90 % interval | its width |"
     yield "|---|---|---|---|---|---|---|---|"
     for row in rows:
         if row["by"] in SHOWN and row["images"]:
-            sure = "" if row["mae_low"] in ("", None) else f"{row['mae_low']:.2f} to {row['mae_high']:.2f}"
+            interval = "" if row["mae_low"] in ("", None) else f"{row['mae_low']:.2f} to {row['mae_high']:.2f}"
             name = "**all**" if row["by"] == "all" else row["group"] + (" (few)" if row["small"] else "")
             yield (
-                f"| {name} | {row['images']} | {row['mae']:.2f} | {sure} | {row['cs5']:.1%} | {row['bias']:+.2f} "
+                f"| {name} | {row['images']} | {row['mae']:.2f} | {interval} | {row['cs5']:.1%} | {row['bias']:+.2f} "
                 f"| {row['coverage']:.1%} | {row['width']:.1f} |"
             )
 
 
 def main() -> None:
+    """Measure, print, and write measured.csv and the tables of the model card."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", type=Path, nargs="+", default=[])
     parser.add_argument("--test", type=Path, nargs="*", default=[])
     parser.add_argument("--models", type=Path, default=Path("models"))
     parser.add_argument("--readout")
     parser.add_argument("--list", type=Path, help="only write the names of the photos that were held out to this file")
-    parser.add_argument("--parts", nargs="+", default=["test"], help="test, and val: not learned from, but selected on")
-    asked = parser.parse_args()
-    chosen = {folder: photos(folder, folder in asked.train, asked.parts) for folder in (*asked.train, *asked.test)}
-    if asked.list:
-        write_text(asked.list, "".join(f"{sample.path}\n" for samples, _ in chosen.values() for sample in samples))
+    parser.add_argument(
+        "--parts", nargs="+", default=["test"], help="test, and val: not trained on, but used for selection"
+    )
+    options = parser.parse_args()
+    chosen = {
+        folder: photos(folder, folder in options.train, options.parts) for folder in (*options.train, *options.test)
+    }
+    if options.list:
+        write_text(options.list, "".join(f"{sample.path}\n" for samples, _ in chosen.values() for sample in samples))
         return
     median = float(np.median([age for _, others in chosen.values() for age in others]))
     rows: list[dict[str, Any]] = []
     text: list[str] = []
     for folder, (samples, others) in chosen.items():
-        said = said_of(folder, samples, median, asked.models / "default.onnx", asked.readout)
-        here = breakdown(said)
+        predictions = predict(folder, samples, median, options.models / "default.onnx", options.readout)
+        here = breakdown(predictions)
         print(f"  MAE {here[0]['mae']}, CS@5 {here[0]['cs5']}", flush=True)
         rows += [{"data": folder.name, **row} for row in here]
         text += ["", f"**{folder.name}**" + (" (the tenth that was held out)" if others else ""), "", *table(here)]
-    write_csv(asked.models / "measured.csv", rows, ("data", *GROUP_COLUMNS))
-    card = (asked.models / "README.md").read_text(encoding="utf-8")
+    write_csv(options.models / "measured.csv", rows, ("data", *GROUP_COLUMNS))
+    card = (options.models / "README.md").read_text(encoding="utf-8")
     inside = re.compile(f"(?<={MARKS[0]}\n).*(?={MARKS[1]})", re.S)
-    write_text(asked.models / "README.md", inside.sub(lambda _: "\n".join(text).strip() + "\n", card))
+    write_text(options.models / "README.md", inside.sub(lambda _: "\n".join(text).strip() + "\n", card))
 
 
 if __name__ == "__main__":

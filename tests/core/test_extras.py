@@ -48,6 +48,12 @@ def test_a_command_without_its_extra_ends_with_3_and_the_line_to_type(module: st
     assert done.returncode == 3
 
 
+def test_info_works_without_torch_and_says_how_to_get_it(toy: Path) -> None:
+    done = without("torch", "import sys; sys.argv[1:] = ['info']; from agecli.cli import main; main()", toy)
+    assert done.returncode == 0, done.stderr
+    assert "pip install 'agecli[train]'" in done.stdout
+
+
 def test_a_python_function_without_its_extra_raises_the_same_error(toy: Path) -> None:
     done = without("torch", "import agecli; agecli.train", toy)
     assert done.stderr.endswith("MissingError: `agecli.train` needs torch, which is not installed\n")

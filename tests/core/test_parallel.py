@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agecli.core.errors import InputError
-from agecli.core.parallel import ALONE, stream, workers
+from agecli.core.parallel import ALONE, process_map, stream
 
 
 def square(number: int) -> int:
@@ -68,7 +68,7 @@ def test_workers_end_when_their_parent_is_killed() -> None:
     seen = {int(parent.stdout.readline()) for _ in range(ALONE + 20)} - {parent.pid}
     assert seen
     parent.kill()
-    parent.wait()
+    parent.wait(timeout=30)
     parent.stdout.close()
     deadline = time.monotonic() + 30
     while any(Path(f"/proc/{pid}").exists() for pid in seen) and time.monotonic() < deadline:
@@ -79,5 +79,5 @@ def test_workers_end_when_their_parent_is_killed() -> None:
 def test_a_worker_that_is_killed_is_said() -> None:
     with pytest.raises(InputError, match="a worker was killed"):
         list(stream(die, range(40), 2))
-    with pytest.raises(InputError, match="a worker was killed"), workers(2, 1, "Go on.") as run:
+    with pytest.raises(InputError, match="a worker was killed"), process_map(2, 1, "Go on.") as run:
         list(run(die, range(40)))

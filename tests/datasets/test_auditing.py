@@ -6,10 +6,10 @@ import io
 import json
 import shutil
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,41 +19,46 @@ from skimage import data
 from agecli.core.ages import AgeGrid
 from agecli.core.errors import InputError, MissingError
 from agecli.core.files import read_csv, write_csv
-from agecli.datasets.auditing import (
-    COLUMNS,
-    SUSPICIOUS_COLUMNS,
-    Finding,
-    audit,
+from agecli.core.tables import text_table
+from agecli.datasets.auditing import COLUMNS, audit, histograms
+from agecli.datasets.duplicates import Duplicates, Link
+from agecli.datasets.label_checks import (
+    FINDING_COLUMNS,
     disagreeing_copies,
-    histograms,
     impossible_age,
     inconsistent_subject,
     listed_twice,
     other_age_by_dates,
     other_age_in_name,
 )
-from agecli.datasets.duplicates import Duplicates, Link
-from agecli.datasets.manifest import Row, read_manifest, read_names
+from agecli.datasets.manifest import LABEL_COLUMNS, read_manifest, read_names
 from agecli.datasets.sources.labels import Label
 from agecli.reports.tables import write_rows
 from tests.conftest import Cli, invoke
 
+Row = tuple[str, ...]
+
 
 def row(path: str, age: str = "30", source: str = "", **known: str) -> Row:
-    return Row(path, Label(age, **known), source, path)
+    return (path, *Label(age, **known), source, path)
 
 
-def problems(findings: Sequence[Finding]) -> dict[str, list[str]]:
+def table(*rows: Row) -> pd.DataFrame:
+    """Labels as `read_labels` returns them."""
+    return text_table(rows, LABEL_COLUMNS)
+
+
+def problems(findings: pd.DataFrame) -> dict[str, list[str]]:
     """Which photos have which problem."""
     found: dict[str, list[str]] = {}
-    for finding in findings:
-        found.setdefault(finding.problem, []).append(finding.row.path)
+    for path, problem in zip(findings["path"], findings["problem"], strict=True):
+        found.setdefault(problem, []).append(path)
     return found
 
 
 def test_ages_that_are_missing_no_number_or_impossible() -> None:
     ages = {"a": "", "b": "about 30", "c": "nan", "d": "-1", "e": "121", "f": "0", "g": "120", "h": "33.5"}
-    assert problems(list(impossible_age([row(path, age) for path, age in ages.items()]))) == {
+    assert problems(impossible_age(table(*(row(path, age) for path, age in ages.items())))) == {
         "age_missing": ["a"],
         "age_no_number": ["b", "c"],
         "age_impossible": ["d", "e"],
@@ -79,16 +84,16 @@ def test_ages_that_are_missing_no_number_or_impossible() -> None:
     ],
 )
 def test_an_age_is_held_against_its_dates(age: str, birth: str, taken: str, fine: bool) -> None:
-    found = list(other_age_by_dates([row("a", age, birth=birth, taken=taken)]))
-    assert (found == []) == fine
-    assert all(birth in finding.detail and taken in finding.detail for finding in found)
+    found = other_age_by_dates(table(row("a", age, birth=birth, taken=taken)))
+    assert found.empty == fine
+    assert all(birth in detail and taken in detail for detail in found["detail"])
 
 
 @given(age=st.integers(0, 100), birth=st.dates(), off=st.integers(-1, 1))
 def test_an_age_that_follows_from_its_dates_is_never_suspicious(age: int, birth: object, off: int) -> None:
     year, rest = str(birth)[:4], str(birth)[4:]
     taken = f"{int(year) + age:04d}{rest if rest != '-02-29' else '-03-01'}"
-    assert not list(other_age_by_dates([row("a", str(age + off), birth=str(birth), taken=taken)]))
+    assert other_age_by_dates(table(row("a", str(age + off), birth=str(birth), taken=taken))).empty
 
 
 def test_the_minority_of_a_subject_is_suspicious() -> None:
@@ -100,58 +105,61 @@ def test_the_minority_of_a_subject_is_suspicious() -> None:
         row("c0", subject="", sex="M"),
         row("c1", subject="", sex="F"),
     ]
-    found = list(inconsistent_subject(rows))
+    found = inconsistent_subject(table(*rows))
     assert problems(found) == {"subject_sex": ["a3"], "subject_race": ["a4"], "subject_birth": ["a4"]}
-    assert found[0].detail == "sex of subject a: F in 3, M in 1 photos"
+    assert found["detail"].iloc[0] == "sex of subject a: F in 3, M in 1 photos"
 
 
 def test_on_a_tie_all_photos_of_a_subject_are_suspicious() -> None:
     rows = [row(f"{number}", subject="a", sex=sex) for number, sex in enumerate(["M", "F", "F", "M", "X", ""])]
-    assert problems(list(inconsistent_subject(rows))) == {"subject_sex": ["0", "1", "2", "3", "4"]}
+    assert problems(inconsistent_subject(table(*rows))) == {"subject_sex": ["0", "1", "2", "3", "4"]}
 
 
 @given(sexes=st.lists(st.sampled_from(["M", "F", "X", ""]), max_size=8))
 def test_a_subject_without_the_suspicious_photos_agrees_with_itself(sexes: list[str]) -> None:
     rows = [row(f"{number}", subject="a", sex=sex) for number, sex in enumerate(sexes)]
-    suspicious = {finding.row.path for finding in inconsistent_subject(rows)}
-    left = {row.label.sex for row in rows if row.path not in suspicious} - {""}
+    suspicious = set(inconsistent_subject(table(*rows))["path"])
+    left = {sex for number, sex in enumerate(sexes) if str(number) not in suspicious} - {""}
     assert len(left) <= 1
     assert bool(suspicious) == (len(set(sexes) - {""}) > 1)
 
 
 def test_a_path_that_is_listed_twice() -> None:
     rows = [row("x/a.jpg", "30"), row("b.jpg"), row("x//a.jpg", "31")]
-    first, second = listed_twice(rows)
-    assert (first.row.path, second.row.path) == ("x/a.jpg", "x//a.jpg")
-    assert first.detail == "listed 2 times; ages: 30, 31"
+    found = listed_twice(table(*rows))
+    assert list(found["path"]) == ["x/a.jpg", "x//a.jpg"]
+    assert found["detail"][0] == "listed 2 times; ages: 30, 31"
 
 
 def test_a_name_that_says_another_age_than_the_table() -> None:
     rows = [row(f"images/{age}_0_1_2017011617452512{age}.jpg", str(age)) for age in range(20, 60)]
-    assert list(other_age_in_name(rows)) == []
-    wrong = [*rows[:-1], row(rows[-1].path, "22"), row("images/me.jpg", "40")]
-    (finding,) = other_age_in_name(wrong)
-    assert (finding.row.path, finding.problem) == (rows[-1].path, "name_age")
-    assert finding.detail == "its name says 59, as in utkface"
+    assert other_age_in_name(table(*rows)).empty
+    wrong = [*rows[:-1], row(rows[-1][0], "22"), row("images/me.jpg", "40")]
+    found = other_age_in_name(table(*wrong))
+    assert problems(found) == {"name_age": [rows[-1][0]]}
+    assert found["detail"][0] == "its name says 59, as in utkface"
 
 
 def test_names_are_believed_only_if_nearly_all_are_of_one_set() -> None:
     rows = [row(f"{number:03d}A20.JPG", "30") for number in range(10)]
-    assert len(list(other_age_in_name(rows))) == 10
-    assert list(other_age_in_name([*rows, row("me.jpg"), row("you.jpg")])) == []
+    assert len(other_age_in_name(table(*rows))) == 10
+    assert other_age_in_name(table(*rows, row("me.jpg"), row("you.jpg"))).empty
 
 
 def test_the_name_that_counts_is_that_of_the_original_photo() -> None:
-    (finding,) = other_age_in_name([row("faces/001A02.JPG.jpg", "3", source="001A02.JPG")])
-    assert finding.problem == "name_age"
+    found = other_age_in_name(table(row("faces/001A02.JPG.jpg", "3", source="001A02.JPG")))
+    assert list(found["problem"]) == ["name_age"]
 
 
 def test_copies_with_different_ages_or_subjects_are_suspicious() -> None:
     rows = [row("a", "20", subject="1"), row("b", "20.0", subject="2"), row("c", "25"), row("d", "25"), row("e", "")]
     links = (Link("a", "b", "near"), Link("b", "c", "mirrored"), Link("c", "d", "identical"), Link("d", "e", "near"))
-    found = list(disagreeing_copies(rows, Duplicates(links, {})))
+    found = disagreeing_copies(table(*rows), Duplicates(links, {}))
     assert problems(found) == {"duplicate_age": ["a", "b", "c", "d"], "duplicate_subject": ["a", "b"]}
-    details = {(finding.row.path, finding.problem): finding.detail for finding in found}
+    details = {
+        (path, problem): detail
+        for path, problem, detail in zip(found["path"], found["problem"], found["detail"], strict=True)
+    }
     assert details["b", "duplicate_age"] == "a mirror image of c, age 25"
     assert details["c", "duplicate_age"] == "a mirror image of b, age 20.0"
     assert details["a", "duplicate_age"] == "the same picture as c, age 25"
@@ -161,13 +169,13 @@ def test_copies_with_different_ages_or_subjects_are_suspicious() -> None:
 
 def test_copies_of_the_same_age_are_not_suspicious() -> None:
     rows = [row("a", "20", subject="1"), row("b", "20"), row("c", "21")]
-    assert list(disagreeing_copies(rows, Duplicates((Link("a", "b", "identical"),), {}))) == []
+    assert disagreeing_copies(table(*rows), Duplicates((Link("a", "b", "identical"),), {})).empty
 
 
 @given(ages=st.lists(st.sampled_from(["", "x", "-3", "0", "9", "9.5", "10", "45", "104", "130"]), min_size=1))
 def test_histograms_count_every_photo_once(ages: list[str]) -> None:
     rows = [row(f"{number}", age, sex="MF"[number % 2], race="") for number, age in enumerate(ages)]
-    found = list(histograms(rows))
+    found = list(histograms(table(*rows)))
     counts = Counter({(line["what"], line["group"]): line["count"] for line in found})
     assert sum(count for (what, _), count in counts.items() if what == "sex") == len(rows)
     known = sum(age in ("0", "9", "9.5", "10", "45", "104") for age in ages)
@@ -179,15 +187,17 @@ def test_histograms_count_every_photo_once(ages: list[str]) -> None:
 
 
 def test_decades_stand_in_order_and_the_unknown_last() -> None:
-    found = [line["group"] for line in histograms([row(age, age) for age in ("101", "", "5", "44", "15", "99")])]
+    found = [
+        line["group"] for line in histograms(table(*(row(age, age) for age in ("101", "", "5", "44", "15", "99"))))
+    ]
     assert found == ["0-9", "10-19", "40-49", "90-99", "100-109", "unknown"]
 
 
 def test_a_clean_set_has_no_findings_and_an_empty_table(toy: Path, tmp_path: Path) -> None:
     report = audit(toy, out=tmp_path / "suspicious.csv")
-    assert report.findings == ()
+    assert report.findings.empty
     assert (report.source, report.photos, report.suspicious, report.copies) == ("csv", 120, 0, ())
-    assert (tmp_path / "suspicious.csv").read_text() == ",".join(SUSPICIOUS_COLUMNS) + "\n"
+    assert (tmp_path / "suspicious.csv").read_text() == ",".join(FINDING_COLUMNS) + "\n"
     assert read_names(tmp_path / "suspicious.csv") == []  # what `train --exclude` reads
 
 
@@ -233,7 +243,7 @@ def test_an_audit_finds_everything_and_training_can_leave_it_out(odd: Path, tmp_
         ("smaller.jpg", "duplicate_age"),
         ("text.jpg", "unreadable"),
     ]
-    assert list(table[0]) == list(SUSPICIOUS_COLUMNS)
+    assert list(table[0]) == list(FINDING_COLUMNS)
     assert table[1]["detail"] == "a mirror image of mirror.jpg, age 40"
     assert (table[1]["age"], table[1]["sex"]) == ("35", "F")
     assert report.suspicious == 6
@@ -244,7 +254,9 @@ def test_an_audit_finds_everything_and_training_can_leave_it_out(odd: Path, tmp_
 
 
 def test_the_result_is_the_same_with_two_workers(odd: Path, tmp_path: Path) -> None:
-    assert audit(odd, out=tmp_path / "1.csv") == audit(odd, out=tmp_path / "2.csv", workers=2)
+    one, two = audit(odd, out=tmp_path / "1.csv"), audit(odd, out=tmp_path / "2.csv", workers=2)
+    assert one.findings.equals(two.findings)
+    assert (one.rows(), one.copies, one.unreadable) == (two.rows(), two.copies, two.unreadable)
     assert (tmp_path / "1.csv").read_bytes() == (tmp_path / "2.csv").read_bytes()
 
 
@@ -275,14 +287,14 @@ def test_a_raw_data_set_is_audited_by_its_names(tmp_path: Path, toy: Path) -> No
         "duplicate_age": ["000A20.JPG", "003A44.JPG"],
         "duplicate_subject": ["000A20.JPG", "003A44.JPG"],
     }
-    assert report.findings[0].detail == "identical to 003A44.JPG, age 44"
+    assert report.findings["detail"][0] == "identical to 003A44.JPG, age 44"
 
 
 def test_what_cannot_be_audited_is_an_error_with_a_hint(tmp_path: Path, toy: Path) -> None:
     with pytest.raises(MissingError) as missing:
         audit(tmp_path / "nowhere", out=tmp_path / "suspicious.csv")
     assert missing.value.hint
-    with pytest.raises(InputError, match="0 workers"):
+    with pytest.raises(InputError, match="--workers 0"):
         audit(toy, out=tmp_path / "suspicious.csv", workers=0)
     assert not (tmp_path / "suspicious.csv").exists()
 

@@ -12,22 +12,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageEnhance, ImageOps
 from skimage import data
 
-from agecli.datasets import duplicates
-from agecli.datasets.duplicates import (
-    BITS,
-    MIRROR,
-    RADIUS,
-    SIDE,
-    Duplicates,
-    Link,
-    candidates,
-    differing_bits,
-    find_duplicates,
-    fingerprint,
-    hashes_of,
-    near_pairs,
-    small_grey,
-)
+from agecli.datasets.duplicates import DisjointSets, Duplicates, Link, find_duplicates
+from agecli.datasets.perceptual_hash import small_grey
 
 Edit = Callable[[Image.Image], Image.Image]
 EDITS: dict[str, Edit] = {
@@ -56,65 +42,6 @@ def photo(name: str, box: tuple[int, int, int, int]) -> Image.Image:
 def found(folder: Path, workers: int = 1) -> set[tuple[str, str, str]]:
     names = sorted(path.name for path in folder.iterdir())
     return {(link.one, link.two, link.kind) for link in find_duplicates(folder, names, workers=workers).links}
-
-
-def pictures() -> st.SearchStrategy[np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
-    def smooth(seed: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-        noise = np.random.default_rng(seed).integers(0, 256, (12, 12)).astype(np.uint8)
-        return np.asarray(Image.fromarray(noise).resize((SIDE, SIDE), Image.Resampling.BICUBIC), dtype=np.float32)
-
-    return st.builds(smooth, st.integers(0, 2**32 - 1))
-
-
-@given(picture=pictures(), gain=st.floats(0.2, 3), lift=st.floats(-100, 100))
-def test_light_and_contrast_do_not_change_a_print(picture: duplicates.Floats, gain: float, lift: float) -> None:
-    changed = (picture * gain + lift).astype(np.float32)
-    assert fingerprint(picture) @ fingerprint(changed) == pytest.approx(1, abs=1e-3)
-
-
-@given(picture=pictures())
-def test_a_mirror_image_has_the_mirrored_print(picture: duplicates.Floats) -> None:
-    mirrored = fingerprint(np.ascontiguousarray(picture[:, ::-1]))
-    assert np.allclose(mirrored, fingerprint(picture) * MIRROR, atol=1e-4)
-    assert np.allclose(mirrored * MIRROR * MIRROR, mirrored)
-
-
-@given(seed=st.integers(0, 2**32 - 1), count=st.integers(0, 200), planted=st.integers(0, 40))
-def test_the_banded_search_finds_what_comparing_all_pairs_finds(seed: int, count: int, planted: int) -> None:
-    dice = np.random.default_rng(seed)
-    hashes = dice.integers(0, 2**64, count, dtype=np.uint64)
-    for _ in range(planted if count else 0):  # near ones, at the radius, just beyond it and at 0
-        copy = hashes[dice.integers(count)]
-        for bit in dice.choice(BITS, dice.integers(0, RADIUS + 3), replace=False):
-            copy ^= np.uint64(1) << np.uint64(bit)
-        hashes = np.append(hashes, copy)
-    others = hashes ^ np.uint64(int(dice.integers(2)) * 0x0123456789ABCDEF)
-    quick = {pair for one, two in near_pairs(hashes, others) for pair in zip(one.tolist(), two.tolist(), strict=True)}
-    one, two = np.nonzero(differing_bits(hashes[:, None], others) <= RADIUS)
-    assert quick == {(a, b) for a, b in zip(one.tolist(), two.tolist(), strict=True) if a < b}
-
-
-@given(numbers=st.lists(st.integers(0, 2**64 - 1), min_size=1))
-def test_bits_are_counted_without_numpy_2(numbers: list[int]) -> None:
-    hashes = np.array(numbers, dtype=np.uint64)
-    expected = [[bin(a ^ b).count("1") for b in numbers] for a in numbers]
-    assert differing_bits(hashes[:, None], hashes).tolist() == expected
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delattr(np, "bitwise_count", raising=False)
-        assert differing_bits(hashes[:, None], hashes).tolist() == expected
-
-
-def test_a_flat_picture_is_like_no_other() -> None:
-    flat = fingerprint(np.full((SIDE, SIDE), 200, dtype=np.float32))
-    assert not flat.any()
-    assert candidates(np.stack([flat, flat, flat])) == []
-    assert candidates(np.zeros((0, BITS), dtype=np.float32)) == []
-
-
-def test_a_hash_is_the_signs_of_the_frequencies(portrait: Image.Image) -> None:
-    prints = np.stack([fingerprint(np.asarray(portrait.convert("L").resize((SIDE, SIDE)), dtype=np.float32))])
-    (number,) = hashes_of(prints).tolist()
-    assert [number >> bit & 1 for bit in range(BITS)] == (prints[0] > 0).astype(int).tolist()
 
 
 @pytest.mark.parametrize("edit", EDITS)
@@ -158,6 +85,16 @@ def test_groups_join_whatever_the_order_of_links() -> None:
     links = [Link("c", "d", "near"), Link("e", "f", "near"), Link("a", "c", "near"), Link("d", "b", "mirrored")]
     for order in (links, links[::-1]):
         assert Duplicates(tuple(order), {}).groups() == [["a", "b", "c", "d"], ["e", "f"]]
+
+
+@given(pairs=st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("abcdefgh")), max_size=20))
+def test_a_merge_says_whether_two_sets_became_one(pairs: list[tuple[str, str]]) -> None:
+    sets, groups = DisjointSets(), {name: {name} for name in "abcdefgh"}
+    for one, two in pairs:
+        assert sets.merge(one, two) == (groups[one] is not groups[two])
+        union = groups[one] | groups[two]
+        groups.update(dict.fromkeys(union, union))
+    assert all(sets.root(name) == min(group) for name, group in groups.items())
 
 
 def test_photos_that_cannot_be_read_come_with_a_reason(tmp_path: Path, portrait: Image.Image) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import filecmp
 import os
 import random
+import signal
 import struct
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from PIL import Image
 from skimage import data
 
 import agecli
+from agecli.core.errors import InputError
 from agecli.core.files import read_csv
 from tests.conftest import Cli
 
@@ -101,35 +103,73 @@ def test_any_number_of_workers_gives_the_same_bytes(cli: Cli, tmp_path: Path, po
     assert same(tmp_path / "w1", tmp_path / "w3")
 
 
+def lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def start_and_kill(folder: Path, workers: int, more: int) -> None:
+    """Kill a `preprocess --resume` in mid-run, as soon as its journal has so many more lines."""
+    journal = folder / "broken/.preprocess.jsonl"
+    wanted = lines(journal) + more
+    command = [
+        sys.executable,
+        "-m",
+        "agecli",
+        "preprocess",
+        "fg",
+        "--out",
+        "broken",
+        "--resume",
+        "--workers",
+        str(workers),
+    ]
+    process = subprocess.Popen(
+        command, cwd=folder, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while lines(journal) < wanted and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.002)
+        assert lines(journal) >= wanted, "it ended or was too slow"
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        code = process.wait(timeout=30)
+    assert code == -signal.SIGKILL, "it had ended before it was killed"
+    assert not (folder / "broken/manifest.csv").exists()
+
+
 @pytest.mark.slow
 def test_kill_9_and_resume_lose_nothing_and_do_nothing_twice(cli: Cli, tmp_path: Path, portrait: Image.Image) -> None:
     photos(tmp_path / "fg", portrait, 150)
     assert cli("preprocess", "fg", "--out", "whole").returncode == 0
     dice = random.Random(0)
-    for attempt in range(10):
-        command = [
-            sys.executable,
-            "-m",
-            "agecli",
-            "preprocess",
-            "fg",
-            "--out",
-            "broken",
-            "--resume",
-            "--workers",
-            str(1 + attempt % 2),
-        ]
-        process = subprocess.Popen(
-            command, cwd=tmp_path, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        time.sleep(dice.uniform(0.3, 1.5))
-        os.killpg(process.pid, 9)
-        process.wait()
+    for attempt in range(8):
+        start_and_kill(tmp_path, workers=1 + attempt % 2, more=dice.randint(1, 9))
+    journal = tmp_path / "broken/.preprocess.jsonl"
+    assert 1 + 8 <= lines(journal) < 1 + 150  # a header, and some photos of each attempt, but not all
     assert cli("preprocess", "fg", "--out", "broken", "--resume").returncode == 0
-    for part in (tmp_path / "broken").rglob(".*.part"):
-        raise AssertionError(part)
+    assert not list((tmp_path / "broken").rglob(".*.part"))
     assert same(tmp_path / "whole", tmp_path / "broken")
     assert len(read_csv(tmp_path / "broken/manifest.csv")) == 150
+
+
+def test_a_folder_begun_by_an_earlier_version_is_resumed(tmp_path: Path, portrait: Image.Image) -> None:
+    photos(tmp_path / "fg", portrait, 3)
+    agecli.preprocess(tmp_path / "fg", out=tmp_path / "whole")
+    agecli.preprocess(tmp_path / "fg", out=tmp_path / "old")
+    (tmp_path / "old/manifest.csv").unlink()
+    _, first, second, _ = (tmp_path / "old/.preprocess.jsonl").read_text().splitlines()
+    header = '{"detector": "auto", "detect": true, "all_faces": false, "labelled": true}'  # as version 0.3 wrote it
+    (tmp_path / "old/.preprocess.jsonl").write_text(f"{header}\n{first}\n{second[:40]}")
+    agecli.preprocess(tmp_path / "fg", out=tmp_path / "old", resume=True)
+    assert same(tmp_path / "whole", tmp_path / "old")
+
+
+def test_aligned_faces_of_two_sizes_are_not_mixed(tmp_path: Path, portrait: Image.Image) -> None:
+    photos(tmp_path / "fg", portrait, 2)
+    agecli.preprocess(tmp_path / "fg", out=tmp_path / "out", no_detect=True, size=64)
+    with pytest.raises(InputError, match="begun with other options: --size"):
+        agecli.preprocess(tmp_path / "fg", out=tmp_path / "out", no_detect=True, size=128, resume=True)
 
 
 def test_the_eight_orientations_give_the_same_crop(tmp_path: Path, portrait: Image.Image) -> None:
@@ -204,7 +244,7 @@ def test_a_folder_of_bad_files(tmp_path: Path, portrait: Image.Image) -> None:
     bad_folder(tmp_path / "bad", portrait)
     words = ("preprocess", "bad", "--out", "out", "--workers", "2", "--format", "csv")
     command = [sys.executable, "-c", WATCH, sys.executable, "-m", "agecli", *words]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="surrogateescape")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="surrogateescape", timeout=300)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     reasons = {row["source"]: row["reason"] for row in read_csv(tmp_path / "out/failures.csv")}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+import sys
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from agecli.core.errors import InputError
+from agecli.core.errors import InputError, MissingError
 from agecli.datasets.sources import recognise
-from agecli.datasets.sources.labels import Label, day, years_between
+from agecli.datasets.sources.labels import Label, parse_date, years_between
 from tests.datasets import trees
 
 NAMES = {
@@ -156,6 +157,16 @@ def test_chalearn_ages_are_what_people_guessed(tmp_path: Path, text: str) -> Non
     assert source.labels == {"train/image_1.jpg": Label("29.5", split="train")}
 
 
+def test_a_mat_file_needs_a_package_that_the_base_install_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "celebrity2000_meta.mat").write_bytes(b"MATLAB 7.3 MAT-file" + b"\0" * 200)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(MissingError, match="h5py") as caught:
+        recognise(tmp_path, ["14_Aaron_Johnson_0001.jpg"])
+    assert caught.value.hint == "pip install 'agecli[train]'"
+
+
 def test_a_damaged_mat_file_is_said(tmp_path: Path) -> None:
     (tmp_path / "celebrity2000_meta.mat").write_bytes(b"MATLAB 5.0 MAT-file" + b"\0" * 200)
     with pytest.raises(InputError, match="celebrity2000_meta"):
@@ -180,7 +191,7 @@ def test_a_damaged_mat_file_is_said(tmp_path: Path) -> None:
     ],
 )
 def test_dates_as_tables_have_them(text: str, means: date | None) -> None:
-    assert day(text) == means
+    assert parse_date(text) == means
 
 
 def test_ages_as_people_count_them() -> None:

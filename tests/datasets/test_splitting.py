@@ -57,13 +57,19 @@ def test_setup_iii_of_morph_has_its_two_halves(cli: Cli, morph: Path, tmp_path: 
 def test_the_order_of_files_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trees.morph(tmp_path / "m", trees.morph_rows({("B", "M"): 300, ("W", "F"): 200}))
     agecli.split(tmp_path / "m", setup="II", out=tmp_path / "one.csv")
-    real = os.walk
+    real = os.scandir
 
-    def shuffled(top: Any) -> Any:
-        for here, folders, names in real(top):
-            yield here, folders, random.Random(1).sample(names, len(names))
+    class Shuffled(list[Any]):
+        def __enter__(self) -> Any:
+            return iter(self)
 
-    monkeypatch.setattr(os, "walk", shuffled)
+        def __exit__(self, *error: object) -> None: ...
+
+    def shuffled(folder: Any) -> Any:
+        entries = list(real(folder))
+        return Shuffled(random.Random(1).sample(entries, len(entries)))
+
+    monkeypatch.setattr(os, "scandir", shuffled)
     agecli.split(tmp_path / "m", setup="II", out=tmp_path / "two.csv")
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
     agecli.split(tmp_path / "m", setup="II", seed=1, out=tmp_path / "three.csv")

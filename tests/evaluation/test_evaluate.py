@@ -55,32 +55,34 @@ def test_another_readout_does_not_run_the_network_again(
     assert all(float(age).is_integer() for age in mode[0].predictions.predicted)
 
 
-def test_what_was_said_before_counts_only_for_the_same_weights_and_pictures(
+def test_stored_predictions_are_used_only_for_the_same_weights_and_pictures(
     runs: Path, toy: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(runs / "a", tmp_path / "a")
     shutil.copytree(toy, tmp_path / "toy")
     evaluation.evaluate(tmp_path / "a", data=tmp_path / "toy")
-    asked: list[str] = []
+    inferred: list[str] = []
 
     def noted(measurement: Measurement, *rest: Any) -> Any:
-        asked.append(measurement.name)
+        inferred.append(measurement.name)
         return infer(measurement, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evaluation, "infer", noted)
         evaluation.evaluate(tmp_path / "a", data=tmp_path / "toy")
-        assert asked == []
+        assert inferred == []
         picture = next((tmp_path / "toy/images").iterdir())
         picture.write_bytes(picture.read_bytes() + b"\0")
         evaluation.evaluate(tmp_path / "a", data=tmp_path / "toy")
-        assert asked == ["fold-1", "fold-2"]
+        assert inferred == ["fold-1", "fold-2"]
         shutil.copyfile(tmp_path / "a/fold-2/best.safetensors", tmp_path / "a/fold-1/best.safetensors")
         evaluation.evaluate(tmp_path / "a", data=tmp_path / "toy")
-        assert asked == ["fold-1", "fold-2", "fold-1"]
+        assert inferred == ["fold-1", "fold-2", "fold-1"]
 
 
-def test_intervals_are_calibrated_on_held_out_faces_or_labelled_as_plain(cli: Cli, runs: Path, toy: Path) -> None:
+def test_intervals_are_calibrated_on_held_out_faces_or_labelled_as_uncalibrated(
+    cli: Cli, runs: Path, toy: Path
+) -> None:
     best, plain = (runs / f"{run}/fold-1/best.safetensors" for run in ("a", "plain"))
     calibration = load_checkpoint(best).calibration
     assert calibration is not None
@@ -110,7 +112,7 @@ def test_runs_are_compared_face_by_face(cli: Cli, runs: Path, tmp_path: Path) ->
     assert "(few)" in screen.stdout
 
 
-def test_numbers_to_publish_come_with_their_confidence(cli: Cli, runs: Path) -> None:
+def test_metrics_have_a_confidence_interval(cli: Cli, runs: Path) -> None:
     done = cli("evaluate", runs / "a", "--format", "jsonl")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["model"] for row in rows] == ["fold-1", "fold-2", "pooled"]
@@ -130,7 +132,7 @@ def test_a_run_of_several_folds_has_its_pooled_numbers_in_files(runs: Path) -> N
     assert {row["fold"] for row in read_csv(runs / "a/predictions.csv")} == {"1", "2"}
 
 
-def test_a_run_keeps_its_record_when_a_picture_is_lost(cli: Cli, runs: Path, toy: Path, tmp_path: Path) -> None:
+def test_a_run_keeps_its_results_when_a_picture_is_lost(cli: Cli, runs: Path, toy: Path, tmp_path: Path) -> None:
     shutil.copytree(toy, tmp_path / "toy")
     agecli.train(tmp_path / "toy", out=tmp_path / "run", **TINY)
     (tmp_path / "run/fold-1-old").mkdir()
@@ -192,6 +194,10 @@ def test_excluded_faces_are_left_out_of_a_run_s_own_test_parts(cli: Cli, runs: P
         *("--exclude", "bad labels.txt", "--out", "checkpoint", "--format", "csv"),
     )
     assert next(csv.DictReader(checkpoint.stdout.splitlines()))["images"] == "118"
+    (tmp_path / "all.txt").write_text("\n".join(tested))
+    refused = invoke("evaluate", runs / "a", "--exclude", tmp_path / "all.txt")
+    assert refused.exit_code == 2
+    assert "excludes every test face" in refused.stderr
 
 
 def test_an_unreadable_picture_in_a_later_fold_keeps_all_results_in_one_folder(toy: Path, tmp_path: Path) -> None:

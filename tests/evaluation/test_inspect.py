@@ -22,8 +22,9 @@ from agecli.core.ages import AgeGrid
 from agecli.core.config import Config, replace
 from agecli.core.errors import InputError, MissingError
 from agecli.core.files import read_csv
-from agecli.evaluation import inspect as inspection
-from agecli.evaluation.inspect import examine_leaves, examine_trees, inspect, node_reach, route, unit_use
+from agecli.evaluation import leaf_statistics as statistics
+from agecli.evaluation.inspect import inspect
+from agecli.evaluation.leaf_statistics import leaf_statistics, node_reach, route, tree_statistics, unit_use
 from agecli.forest.forests import CategoricalForest, Forest, GaussianForest
 from agecli.forest.gaussian import Gaussians
 from agecli.model.checkpoint import save_checkpoint
@@ -53,9 +54,9 @@ FORESTS = (gaussian_forest, categorical_forest)
 @pytest.mark.parametrize("build", FORESTS)
 def test_the_effective_numbers_of_a_tree_sum_to_the_faces(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     units = 5 * torch.randn(100, M, generator=torch.Generator().manual_seed(0))
-    whole = examine_leaves(build(), route(build(), units))
-    monkeypatch.setattr(inspection, "BATCH", 33)  # batches of any size give the same
-    parts = examine_leaves(build(), route(build(), units))
+    whole = leaf_statistics(build(), route(build(), units))
+    monkeypatch.setattr(statistics, "BATCH", 33)  # batches of any size give the same
+    parts = leaf_statistics(build(), route(build(), units))
     for leaves in (whole, parts):
         for tree in range(1, K + 1):
             mine = [leaf for leaf in leaves if leaf.tree == tree]
@@ -67,7 +68,7 @@ def test_the_effective_numbers_of_a_tree_sum_to_the_faces(build: Any, monkeypatc
 
 def test_without_preferences_every_leaf_is_equally_likely() -> None:
     forest = gaussian_forest()
-    for tree in examine_trees(forest, route(forest, torch.zeros(5, M))):
+    for tree in tree_statistics(forest, route(forest, torch.zeros(5, M))):
         assert tree.entropy == pytest.approx(math.log(L))
         assert tree.effective_leaves == pytest.approx(L)
         assert tree.largest == pytest.approx(1 / L)
@@ -77,7 +78,7 @@ def test_without_preferences_every_leaf_is_equally_likely() -> None:
 
 def test_sharp_splits_send_a_face_to_one_leaf() -> None:
     forest = gaussian_forest()
-    for tree in examine_trees(forest, route(forest, torch.full((5, M), 50.0))):
+    for tree in tree_statistics(forest, route(forest, torch.full((5, M), 50.0))):
         assert tree.entropy == pytest.approx(0, abs=1e-6)
         assert tree.effective_leaves == pytest.approx(1)
         assert tree.largest == tree.hard == pytest.approx(1)
@@ -90,7 +91,7 @@ def test_a_split_that_never_goes_right_kills_the_leaves_on_its_right() -> None:
     units[:, 1] = 50.0  # the left child of the root of tree 1, and no node of tree 2
     forest = gaussian_forest(phi)
     routing = route(forest, units)
-    leaves, trees = examine_leaves(forest, routing), examine_trees(forest, routing)
+    leaves, trees = leaf_statistics(forest, routing), tree_statistics(forest, routing)
     assert [(leaf.tree, leaf.leaf) for leaf in leaves if leaf.dead] == [(1, 3), (1, 4)]
     assert [tree.dead for tree in trees] == [2, 0]
     assert trees[0].hard == pytest.approx(1 / 2 / 3)  # half of the faces meet it, as one of their three decisions
@@ -102,7 +103,7 @@ def test_a_hard_decision_counts_as_much_as_faces_reach_it() -> None:
     units[:, 0] = 50.0
     units[:, 2] = -50.0  # nobody comes to the root's right child
     forest = gaussian_forest(torch.arange(N).repeat(K, 1))
-    assert examine_trees(forest, route(forest, units))[0].hard == pytest.approx(1 / 3)
+    assert tree_statistics(forest, route(forest, units))[0].hard == pytest.approx(1 / 3)
 
 
 def test_all_faces_reach_the_root_and_a_node_as_often_as_its_children() -> None:
@@ -120,7 +121,7 @@ def test_a_leaf_at_the_variance_floor_is_collapsed() -> None:
     forest.variance[1, 4] = 0.36
     found = collapsed(forest)
     assert found == [(2, 5)]
-    leaf = examine_leaves(forest, None)[L + 4]
+    leaf = leaf_statistics(forest, None)[L + 4]
     assert leaf.density_std == pytest.approx(0.6)
     assert leaf.mean == pytest.approx(50)
 
@@ -132,20 +133,20 @@ def test_a_leaf_that_knows_one_year_is_collapsed() -> None:
         pi[33] = share
         forest.log_pi[0, 2] = pi.log()
         assert collapsed(forest) == expected
-    leaf = examine_leaves(forest, None)[2]
+    leaf = leaf_statistics(forest, None)[2]
     assert leaf.peak == pytest.approx(0.995)
     assert leaf.density_std is None
 
 
 def collapsed(forest: Forest) -> list[tuple[int, int]]:
-    leaves = examine_leaves(forest, None)
-    assert sum(tree.collapsed for tree in examine_trees(forest, None)) == sum(leaf.collapsed for leaf in leaves)
+    leaves = leaf_statistics(forest, None)
+    assert sum(tree.collapsed for tree in tree_statistics(forest, None)) == sum(leaf.collapsed for leaf in leaves)
     return [(leaf.tree, leaf.leaf) for leaf in leaves if leaf.collapsed]
 
 
 def test_what_needs_faces_is_not_invented_without_them() -> None:
     forest = gaussian_forest()
-    leaf, tree = examine_leaves(forest, None)[0], examine_trees(forest, None)[0]
+    leaf, tree = leaf_statistics(forest, None)[0], tree_statistics(forest, None)[0]
     assert (leaf.faces, leaf.share, leaf.dead) == (None, None, None)
     assert (tree.dead, tree.effective_leaves, tree.entropy, tree.largest, tree.hard) == (None,) * 5
     assert leaf.mean == pytest.approx(10, abs=0.01)
@@ -206,7 +207,7 @@ def test_the_command_prints_trees_units_and_leaves(cli: Cli, run: Path) -> None:
 def test_of_many_leaves_in_trouble_a_table_shows_some_and_says_what_that_means() -> None:
     done = invoke("inspect", "--format", "table", "-q")
     assert done.exit_code == 0, done.output
-    assert "Collapsed: as narrow as" in done.stdout
+    assert "Collapsed: at the smallest" in done.stdout
     assert re.search(r"leaves that are collapsed, 10 of \d+ \(--leaves shows every leaf\)", done.stdout)
     assert len(done.stdout.splitlines()) < 50
 
@@ -239,7 +240,7 @@ def test_a_run_whose_faces_are_gone_still_shows_its_leaves(
     assert "--data DIR" in caplog.text
 
 
-def test_a_lost_picture_is_left_out_and_told(run: Path, toy: Path, tmp_path: Path) -> None:
+def test_a_lost_picture_is_left_out_with_a_warning(run: Path, toy: Path, tmp_path: Path) -> None:
     data = tmp_path / "toy"
     shutil.copytree(toy, data)
     next((data / "images").iterdir()).write_text("no picture")
@@ -263,7 +264,7 @@ def test_the_bundled_model_tells_what_it_can_without_faces(cli: Cli) -> None:
     assert len(inspect("default").leaves) == 160
 
 
-def test_what_is_not_there_is_said_plainly(run: Path, tmp_path: Path) -> None:
+def test_a_missing_model_is_a_clear_error(run: Path, tmp_path: Path) -> None:
     done = invoke("inspect", "nothing.safetensors")
     assert done.exit_code == 3
     assert "there is no run or checkpoint nothing.safetensors" in done.output

@@ -12,7 +12,8 @@ from skimage import data
 
 from agecli.core.errors import InputError, MissingError
 from agecli.images.alignment import Alignment, Photo, align
-from agecli.images.detection import DETECTORS, _cnn_model, _hog_model, find_faces, main_face
+from agecli.images.crops import main_face
+from agecli.images.detection import DETECTORS, _cnn_model, _hog_model, find_faces
 
 LEFT, RIGHT = (203.5, 101.0), (247.2, 103.2)  # her pupils, read off by eye
 

@@ -18,7 +18,7 @@ def test_boxes_eyes_and_scores_are_those_of_opencv(size: tuple[int, int], least:
     portrait = np.asarray(data.astronaut(), np.uint8)  # type: ignore[no-untyped-call]
     photo = cv2.resize(np.concatenate((portrait, portrait[::2, ::2].repeat(2, axis=0)), axis=1), size[::-1])
     peer = cv2.FaceDetectorYN.create(
-        str(Path(yunet.__file__).with_name("yunet.onnx")), "", size[::-1], least, yunet.OVERLAP, yunet.MOST
+        str(Path(yunet.__file__).with_name("yunet.onnx")), "", size[::-1], least, yunet.MAX_IOU, yunet.MAX_BOXES
     )
     _, rows = peer.detect(np.ascontiguousarray(photo[:, :, ::-1]))
     expected = np.zeros((0, 15)) if rows is None else rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -162,3 +163,11 @@ def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
         agecli.load(tmp_path / "gone.onnx")
     with pytest.raises(InputError, match="runs on the CPU"):
         agecli.load(agecli.load().model, device="cuda")
+
+
+def test_a_checkpoint_without_torch_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingError, match=r"the checkpoint mine\.safetensors needs torch") as caught:
+        agecli.load("mine.safetensors")
+    assert caught.value.hint == "pip install 'agecli[train]'"
+    assert agecli.load().card  # ONNX needs none

@@ -63,7 +63,7 @@ def test_a_run_cut_off_at_any_byte_goes_on_with_each_input_once(
 
 def test_a_stopped_run_is_not_thrown_away_by_mistake(tmp_path: Path) -> None:
     run(tmp_path / "a.csv", ["p0", "p1"], [1, 1], resume=False)
-    with pytest.raises(InputError, match="has the records of a run that was stopped"):
+    with pytest.raises(InputError, match="has the results of an interrupted run"):
         Journal(tmp_path / "a.csv", ABOUT, resume=False)
     with pytest.raises(InputError, match="begun with other options: --largest"):
         Journal(tmp_path / "a.csv", {**ABOUT, "largest": True}, resume=True)
@@ -71,9 +71,9 @@ def test_a_stopped_run_is_not_thrown_away_by_mistake(tmp_path: Path) -> None:
 
 def test_other_inputs_are_refused(tmp_path: Path) -> None:
     run(tmp_path / "a.csv", ["p0", "p1", "p2"], [1, 1, 1], resume=False)
-    with pytest.raises(InputError, match="p0 was one, and it is p1 now"):
+    with pytest.raises(InputError, match="p0 was next, and now it is p1"):
         run(tmp_path / "a.csv", ["p1", "p0", "p2"], [1, 1, 1], resume=True)
-    with pytest.raises(InputError, match="there are no more of them"):
+    with pytest.raises(InputError, match="there are no more inputs"):
         run(tmp_path / "a.csv", [], [1, 1, 1], resume=True)
 
 
@@ -86,6 +86,6 @@ def test_a_run_that_fails_at_once_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("resume", [False, True])
 def test_what_is_no_journal_is_left_alone(tmp_path: Path, resume: bool) -> None:
     (tmp_path / "a.csv.unfinished").write_text("my notes\nof last week\n")
-    with pytest.raises(InputError, match="is no journal of agecli"):
+    with pytest.raises(InputError, match="is not a journal of agecli"):
         Journal(tmp_path / "a.csv", ABOUT, resume)
     assert (tmp_path / "a.csv.unfinished").read_text() == "my notes\nof last week\n"

@@ -135,6 +135,6 @@ def test_what_save_cannot_do_is_an_error(estimator: Estimator, photos: list[str]
     next(predictions)
     with pytest.raises(InputError, match="have been read already"):
         predictions.save(tmp_path / "a.csv")
-    for arguments, says in (({"batch_size": 0}, "batch size 0"), ({"workers": 0}, "0 workers")):
+    for arguments, says in (({"batch_size": 0}, "batch size 0"), ({"workers": 0}, "--workers 0")):
         with pytest.raises(InputError, match=says):
             estimator.predict(photos, **arguments)  # type: ignore[arg-type]

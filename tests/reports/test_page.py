@@ -1,4 +1,4 @@
-"""The report is one page that shows its pictures, asks for nothing, fits a phone and says what is doubtful."""
+"""The report is one page that shows its pictures, requests nothing, fits a phone and states its limits."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_a_page_that_asks_or_complains_would_be_noticed(tmp_path: Path) -> None:
     assert len(seen.console) == 1
 
 
-def test_names_are_shown_and_not_obeyed(page: Path) -> None:
+def test_names_are_escaped(page: Path) -> None:
     text = text_of(page)
     assert "odd &lt;b&gt;&amp;&#34;.jpg" in text
     assert r"lost \udce9.jpg" in text
@@ -226,7 +226,7 @@ def test_the_same_results_are_the_same_page(models: list[ModelReport], page: Pat
     ],
     ids=("one face of nobody known", "new people", "known people"),
 )
-def test_what_makes_the_numbers_doubtful_is_said(
+def test_leakage_calibration_and_small_groups_are_stated(
     predictions: Predictions, leakage: float | None, sentences: tuple[str, ...], tmp_path: Path
 ) -> None:
     model = report_of("drf", predictions, tmp_path, leakage)
@@ -235,7 +235,7 @@ def test_what_makes_the_numbers_doubtful_is_said(
     for sentence in sentences:
         assert sentence in text
     assert text.count("<tr class=few>") == sum(row["small"] for row in model.rows[1:])
-    assert "Age checks" not in text  # nobody asked for them
+    assert "Age checks" not in text  # none was requested
 
 
 def test_small_groups_are_marked(models: list[ModelReport], page: Path) -> None:
@@ -245,7 +245,7 @@ def test_small_groups_are_marked(models: list[ModelReport], page: Path) -> None:
     assert text_of(page).count("<tr class=few>") == len(small) + len(checked)
 
 
-def test_age_checks_are_there_if_they_were_asked_for(page: Path) -> None:
+def test_age_checks_are_shown_if_requested(page: Path) -> None:
     assert "younger than 18, predicted 25 or older" in text_of(page)
     assert "25 or older, predicted younger than 25" in text_of(page)
 

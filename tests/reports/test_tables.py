@@ -21,7 +21,7 @@ def written(form: str) -> str:
     return stream.getvalue()
 
 
-def test_a_table_leaves_out_what_says_nothing() -> None:
+def test_a_table_leaves_out_empty_rows_and_columns() -> None:
     lines = written("table").splitlines()
     assert lines[0].split() == ["fold", "MAE", "CS@5"]
     assert [line.split() for line in lines[1:]] == [["1", "2.62", "86.7%"]]

@@ -30,7 +30,7 @@ def test_only_ages_can_be_checked(text: str) -> None:
         parse_challenge(text)
 
 
-def test_what_is_no_age_is_said() -> None:
+def test_text_that_is_no_list_of_ages_is_refused() -> None:
     assert parse_challenge("25, 18") == (18.0, 25.0)
     assert parse_challenge(None) == ()
     with pytest.raises(InputError, match="`18;25` is no list of ages"):

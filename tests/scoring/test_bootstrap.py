@@ -33,7 +33,7 @@ def test_intervals_cover_the_truth_in_about_95_of_100_repeats(by_subject: bool) 
         assert covered / 400 < 0.85
 
 
-def test_a_paired_difference_is_surer_than_its_parts() -> None:
+def test_a_paired_difference_has_a_narrower_interval_than_its_parts() -> None:
     dice = np.random.default_rng(1)
     error, who = simulated(dice)
     both = np.stack([error, error + dice.normal(0.2, 0.3, len(error))], axis=1)
@@ -63,7 +63,7 @@ def test_a_face_without_a_subject_is_its_own() -> None:
     assert subject_ids(faces).tolist() == [0, 1, 0, 2, 3, 1]  # also if it is tested twice
 
 
-def test_shares_of_nothing_and_of_all_are_not_sure() -> None:
+def test_shares_of_0_and_1_have_an_interval() -> None:
     low, high = wilson_interval(0.0, 8)
     assert low == 0
     assert high == pytest.approx(0.324, abs=0.002)

@@ -37,7 +37,7 @@ def covered(pmf: Floats, age: Floats, calibration: Calibration | None) -> Floats
 
 
 @pytest.mark.parametrize("told", [1.5, 6.0, 20.0])
-def test_the_coverage_is_90_whatever_the_model_believes(told: float) -> None:
+def test_the_coverage_is_90_whatever_the_model_predicts(told: float) -> None:
     calibration = calibrate(*faces(0, 2000, told), GRID)
     pmf, age = faces(1, 4000, told)
     assert covered(pmf, age, calibration).mean() == pytest.approx(0.9, abs=0.02)
@@ -60,7 +60,7 @@ def test_decades_that_the_model_gets_wrong_are_covered_as_well() -> None:
             assert hits[decade(said) == name].mean() > 0.84
 
 
-def test_the_conformal_quantile_promises_for_one_more_face() -> None:
+def test_the_conformal_quantile_covers_one_more_face() -> None:
     assert conformal_quantile(np.arange(1.0, 20.0), 0.9) == 18  # ceil(20 * 0.9)
     assert conformal_quantile(np.arange(1.0, 6.0), 0.9) == 5  # too few: the largest
     dice = np.random.default_rng(0)
@@ -68,7 +68,7 @@ def test_the_conformal_quantile_promises_for_one_more_face() -> None:
     assert np.mean(hits) == pytest.approx(0.9, abs=0.02)
 
 
-def test_too_few_faces_give_no_calibration_and_plain_quantiles() -> None:
+def test_too_few_faces_give_no_calibration_and_uncalibrated_quantiles() -> None:
     pmf, age = faces(0, 20, 6.0)
     assert calibrate(pmf, age, GRID) is None
     for ours, plain in zip(interval(pmf, GRID, None), ages.interval(pmf, 0.9, GRID), strict=True):

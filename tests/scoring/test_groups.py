@@ -14,7 +14,7 @@ from agecli.scoring.metrics import Predictions
 
 
 def predictions_of(*faces: tuple[float, float, str, str]) -> Predictions:
-    """Each is (age, predicted, sex, race); the surest are those with the smallest errors."""
+    """Each is (age, predicted, sex, race); intervals are narrower for smaller errors."""
     samples = tuple(Sample(f"{i}.jpg", age, f"s{i}", sex, race) for i, (age, _, sex, race) in enumerate(faces))
     predicted = np.array([face[1] for face in faces], dtype=float)
     width = 1 + np.abs(predicted - [face[0] for face in faces])
@@ -53,7 +53,7 @@ def test_the_most_certain_faces_are_those_with_the_narrowest_intervals() -> None
     assert rows["50 % with the narrowest intervals"]["mae"] == pytest.approx((0 + 1 + 1) / 3, abs=1e-4)
 
 
-def test_a_rate_of_nothing_is_not_sure() -> None:
+def test_a_rate_of_0_has_an_interval() -> None:
     row = breakdown(predictions_of(*[(10, 11, "F", "Black")] * 8), (18.0,))[0]
     assert (row["fpr_18"], row["fpr_18_low"]) == (0, 0)
     assert row["fpr_18_high"] > 0.3

@@ -83,7 +83,7 @@ def test_nll_is_that_of_a_density_whose_integral_is_one(seed: int) -> None:
     assert np.exp(-nll(some, inside, GRID)).sum() * STEP == pytest.approx(1, abs=1e-3)
 
 
-def test_nll_and_crps_of_a_sure_model() -> None:
+def test_nll_and_crps_of_a_model_that_predicts_one_year() -> None:
     pmf = np.asarray(GRID.years == 30, dtype=float)[None]
     assert nll(pmf, np.array([30.0]), GRID)[0] == 0
     assert crps(pmf, np.array([50.0]), GRID)[0] == pytest.approx(20 - 1 / 6)  # the MAE, less half the spread of a year

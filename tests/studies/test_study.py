@@ -19,6 +19,7 @@ from agecli.core.errors import InputError
 from agecli.core.files import read_csv
 from agecli.studies.cells import STUDIES, find_study
 from agecli.studies.figures import draw
+from agecli.studies.listener import StudyListener
 from agecli.studies.paper import ABLATION, BENCHMARKS
 from agecli.studies.study import study
 from tests.conftest import Cli, invoke
@@ -30,8 +31,8 @@ SMALL = (
 )
 
 
-def said(*arguments: object, code: int = 0) -> str:
-    """What the command prints: the result, or what it says when it fails."""
+def run_study(*arguments: object, code: int = 0) -> str:
+    """Run `agecli study`, check its exit code, and return its output: stdout, or stderr if it fails."""
     done = invoke("study", *arguments)
     assert done.exit_code == code, done.stderr
     return done.stderr if code else done.stdout
@@ -95,7 +96,7 @@ def test_ablation_killed_in_the_middle_and_resumed_is_the_same_table(cli: Cli, t
     """Two cells are cut off in a fold, between two of its saved states, and go on from these."""
     saving = ("--set", "training.save_every=0", "--data", toy, *SMALL)
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    said("ablation", *saving, "--out", whole)
+    run_study("ablation", *saving, "--out", whole)
     killed = start("ablation", *saving, "--out", cut, "--jobs", "2", cwd=tmp_path)
     wait_for("runs/*/report.csv", 2, killed, cut)
     wait_for("runs/*/fold-*/state.safetensors", 1, killed, cut)
@@ -121,7 +122,7 @@ def test_ablation_killed_in_the_middle_and_resumed_is_the_same_table(cli: Cli, t
     assert "run it with --keep" in refused.stderr
 
 
-def test_ctrl_c_stops_all_cells_and_says_how_to_go_on(toy: Path, tmp_path: Path) -> None:
+def test_ctrl_c_stops_all_cells_and_says_how_to_resume(toy: Path, tmp_path: Path) -> None:
     long = [word if word != "60" else "100000" for word in SMALL]
     study = start("benchmark", "--data", toy, *long, "--out", "study", "--jobs", "2", cwd=tmp_path)
     wait_for("study/runs/*/config.toml", 2, study, tmp_path)
@@ -135,11 +136,11 @@ def test_ctrl_c_stops_all_cells_and_says_how_to_go_on(toy: Path, tmp_path: Path)
     assert not list(tmp_path.glob("study/runs/*/report.csv"))
 
 
-def test_a_mended_command_just_works_and_a_study_goes_on_from_anywhere(toy: Path, tmp_path: Path) -> None:
+def test_a_corrected_command_works_and_a_study_resumes_from_any_folder(toy: Path, tmp_path: Path) -> None:
     """With the paper's preset, another backbone than its own, and a file that is named from where one is."""
     there = ("--out", tmp_path / "study")
-    said("alpha", "--data", tmp_path / "nowhere", *SMALL, *there, code=3)
-    assert "unknown setting" in said("alpha", "--data", toy, "--set", "forest.tree=3", *there, code=2)
+    run_study("alpha", "--data", tmp_path / "nowhere", *SMALL, *there, code=3)
+    assert "unknown setting" in run_study("alpha", "--data", toy, "--set", "forest.tree=3", *there, code=2)
     lender: dict[str, Any] = {"iterations": 20, "freeze": True, "weights": "none", "settings": {"data.size": 32}}
     agecli.train(toy, out=tmp_path / "lender", **lender)
     lent = ("--preset", "paper", "--weights", "lender/fold-1/best.safetensors", "--freeze", "--iterations", "50")
@@ -155,24 +156,24 @@ def test_a_mended_command_just_works_and_a_study_goes_on_from_anywhere(toy: Path
     assert "the paper has no table for the setup random" in again.stderr
 
 
-def test_other_words_for_a_study_that_is_there_are_refused(toy: Path, tmp_path: Path) -> None:
+def test_other_options_for_a_study_that_was_begun_are_refused(toy: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "study")
     words = ("--data", toy, *SMALL, "--folds", "1")
-    said("alpha", *words, *out)
+    run_study("alpha", *words, *out)
     rows = read_csv(tmp_path / "study/study.csv")
     assert [float(row["x"]) for row in rows] == [0, 0.5, 1, 2, 3, 4, 6, 8, 10]
-    assert "holds a study already" in said("alpha", *out, code=2)
-    assert "training.lr: None then, 0.5 now" in said("alpha", *out, "--resume", "--lr", "0.5", code=2)
-    assert "study: alpha then, depth now" in said("depth", *out, "--resume", code=2)
-    said("alpha", *words, *out, "--resume")  # the same words go on with it
+    assert "holds a study already" in run_study("alpha", *out, code=2)
+    assert "training.lr: None then, 0.5 now" in run_study("alpha", *out, "--resume", "--lr", "0.5", code=2)
+    assert "study: alpha then, depth now" in run_study("depth", *out, "--resume", code=2)
+    run_study("alpha", *words, *out, "--resume")  # the same words go on with it
 
 
-def test_what_was_said_is_kept_also_before_the_first_cell_is_begun(toy: Path, tmp_path: Path) -> None:
+def test_options_are_kept_also_before_the_first_cell_is_begun(toy: Path, tmp_path: Path) -> None:
     out = tmp_path / "study"
     study = ("alpha", "--out", out)
-    said(*study, "--data", tmp_path / "later", *SMALL, "--folds", "1", code=3)  # the data are not there yet
+    run_study(*study, "--data", tmp_path / "later", *SMALL, "--folds", "1", code=3)  # the data are not there yet
     shutil.copytree(toy, tmp_path / "later")
-    said(*study, "--resume", "--iterations", "20", "--jobs", "2")
+    run_study(*study, "--resume", "--iterations", "20", "--jobs", "2")
     plan = json.loads((out / "study.json").read_text())["plan"]
     assert plan["data"] == str(tmp_path / "later")
     assert (plan["folds"], plan["settings"]["data.setup"], plan["settings"]["training.iterations"]) == (
@@ -184,36 +185,39 @@ def test_what_was_said_is_kept_also_before_the_first_cell_is_begun(toy: Path, tm
 
 def test_cells_on_other_weights_are_not_put_beside_those_there(toy: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "study")
-    said("benchmark", "--data", toy, *SMALL, "--folds", "1", *out)
+    run_study("benchmark", "--data", toy, *SMALL, "--folds", "1", *out)
     about = tmp_path / "study/runs/dldlf/environment.json"
     about.write_text(about.read_text().replace('"backbone_sha256": "', '"backbone_sha256": "0'))
-    assert "are not the weights that" in said("benchmark", *out, "--resume", code=2)
+    assert "are not the weights that" in run_study("benchmark", *out, "--resume", code=2)
 
 
 def test_folds_are_counted_while_other_processes_train(toy: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
+
+    class Counting(StudyListener):
+        def folds_finished(self, done: int, total: int) -> None:
+            seen.append((done, total))
+
     small: dict[str, Any] = {"iterations": 40, "freeze": True, "weights": "none", "setup": "subject"}
     settings = {"data.size": 32, "data.folds": 3}
-    study(
-        "benchmark", toy, out=tmp_path / "s", jobs=2, settings=settings, folds_told=lambda *n: seen.append(n), **small
-    )
+    study("benchmark", toy, out=tmp_path / "s", jobs=2, settings=settings, listener=Counting(), **small)
     assert seen[-1] == (6, 6)
 
 
-def test_what_a_study_varies_can_not_be_asked_for(toy: Path, tmp_path: Path) -> None:
+def test_a_setting_that_a_study_varies_can_not_be_set(toy: Path, tmp_path: Path) -> None:
     words = ("--data", toy, "--out", tmp_path / "study")
-    assert "varies forest.depth itself" in said("depth", *words, "--set", "forest.depth=3", code=2)
-    assert "there is no study `breadth`" in said("breadth", *words, code=2)
-    assert "take its backbone alone" in said("phi", *words, "--set", "init=default", code=2)
-    assert "no leaf update" in said("entropy", *words, "--iterations", "40", code=2)
-    assert "there is no study in" in said("phi", *words, "--resume", code=3)
+    assert "varies forest.depth itself" in run_study("depth", *words, "--set", "forest.depth=3", code=2)
+    assert "there is no study `breadth`" in run_study("breadth", *words, code=2)
+    assert "take its backbone alone" in run_study("phi", *words, "--set", "init=default", code=2)
+    assert "no leaf update" in run_study("entropy", *words, "--iterations", "40", code=2)
+    assert "there is no study in" in run_study("phi", *words, "--resume", code=3)
     assert not (tmp_path / "study").exists()
 
 
 def test_a_cell_that_fails_does_not_stop_the_others(toy: Path, tmp_path: Path) -> None:
     """Steps far too large."""
     wild = ("--set", "training.optimiser=sgd", "--lr", "1e30", "--set", "training.clip_norm=0", "--folds", "1")
-    words = said("benchmark", "--data", toy, *SMALL, *wild, "--out", tmp_path / "study", code=1)
+    words = run_study("benchmark", "--data", toy, *SMALL, *wild, "--out", tmp_path / "study", code=1)
     assert "is not a number" in words
     assert "2 cell(s) failed: dldlf, drf" in words
 

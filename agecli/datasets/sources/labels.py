@@ -1,4 +1,4 @@
-"""What is known of a photo, and how other people write it."""
+"""The label of a photo, and how data sets write sexes, races and dates."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import NamedTuple
 
 
 class Label(NamedTuple):
-    """What is known of a face; unknown values are empty."""
+    """What a data set says about a photo, as text; unknown values are empty."""
 
-    age: str = ""
-    subject: str = ""
+    age: str = ""  # years
+    subject: str = ""  # who it is
     sex: str = ""  # M or F
     race: str = ""
-    split: str = ""
+    split: str = ""  # train, val or test, if the data set says so
     rank: str = ""  # of a celebrity (CACD): the protocol splits by it
-    birth: str = ""  # a date or a year: 1949-07-01, 1949
-    taken: str = ""  # the same of the photo
+    birth: str = ""  # date or year of birth: 1949-07-01, 1949
+    taken: str = ""  # date or year of the photo
 
 
-ALIASES = {  # what other tables call our columns
+ALIASES = {  # names of columns in other tables, and ours
     "identity": "subject",
     "subject_id": "subject",
     "gender": "sex",
@@ -45,20 +45,20 @@ SEXES = {"m": "M", "male": "M", "man": "M", "f": "F", "female": "F", "woman": "F
 
 
 def sex(text: str) -> str:
-    """M or F, however it is written; other words stay what they are."""
+    """M or F for the usual spellings; other text is only stripped: `sex("female") == "F"`."""
     return SEXES.get(text.strip().lower(), text.strip())
 
 
 def race(text: str) -> str:
-    """One word for each of the common ones; other words stay what they are."""
+    """One name for each of the usual spellings; other text is only stripped: `race("caucasian") == "White"`."""
     return RACES.get(text.strip().lower(), text.strip())
 
 
 @cache
-def day(text: str) -> date | None:
-    """A date as it stands in tables: 1949-07-01, 7/1/1949 or 07/01/49 (month first), 1-Jul-1949, 19490701, 1949.
+def parse_date(text: str) -> date | None:
+    """A date as tables write it: 1949-07-01, 7/1/1949 or 07/01/49 (month first), 1-Jul-1949, 19490701, 1949.
 
-    None if it is none of these. Two digits of a year are taken to be of the last century.
+    A year alone is its middle, 1 July. Two digits of a year are of the 20th century. None for any other text.
     """
     text = re.split("[ T]", text.strip())[0].lower()
     try:
@@ -71,20 +71,20 @@ def day(text: str) -> date | None:
             first, second = int(found[1]), int(found[2])
             return date(year, second, first) if first > 12 else date(year, first, second)
         if re.fullmatch(r"\d{4}", text):
-            return date(int(text), 7, 1)  # the middle of the year is never more than half a year off
+            return date(int(text), 7, 1)
     except ValueError:
         return None
     return None
 
 
-def born_and_taken(birth: str, taken: str) -> tuple[date | None, date | None]:
-    """Both dates of a photo; one that seems taken before the birth, by two digits of a year, is of the next century."""
-    one, two = day(birth), day(taken)
-    if one and two and two < one and not re.search(r"\d{4}", taken):
-        two = two.replace(year=two.year + 100)
-    return one, two
+def birth_and_photo_dates(birth: str, taken: str) -> tuple[date | None, date | None]:
+    """Both dates of a photo. A photo with a two-digit year that would precede the birth is moved a century later."""
+    born, photographed = parse_date(birth), parse_date(taken)
+    if born and photographed and photographed < born and not re.search(r"\d{4}", taken):
+        photographed = photographed.replace(year=photographed.year + 100)
+    return born, photographed
 
 
 def years_between(birth: date, taken: date) -> int:
-    """An age as people count it."""
+    """Completed years of age on the day of the photo; negative before the birth."""
     return taken.year - birth.year - ((taken.month, taken.day) < (birth.month, birth.day))

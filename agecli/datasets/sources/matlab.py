@@ -1,9 +1,12 @@
-"""What the .mat files of data sets say: CACD and IMDB-WIKI."""
+"""Labels from the MATLAB files of data sets: CACD and IMDB-WIKI.
+
+Reading them needs scipy (MATLAB 5) or h5py (MATLAB 7.3), which the base install does not have.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path, PurePath
 from typing import Any
@@ -11,72 +14,79 @@ from typing import Any
 import numpy as np
 
 from agecli.core.errors import InputError
+from agecli.core.extras import require
 from agecli.datasets.sources.labels import Label
 from agecli.datasets.sources.names import PARSERS
 
 Columns = dict[str, list[Any]]
-FACE_SCORE = 1.0  # IMDB-WIKI: below it a face is often none, or none to be seen well
+MIN_FACE_SCORE = 1.0  # IMDB-WIKI: below it there is often no face, or a hidden one
 
 
 def cacd_mat(folder: Path, files: Sequence[str]) -> dict[str, Label] | None:
-    """CACD: celebrity2000_meta.mat, whose celebrityImageData has age, identity, year, rank, birth and name of each photo."""
+    """CACD: celebrity2000_meta.mat, whose celebrityImageData has age, identity, year, rank, birth and name of each photo.
+
+    Returns None if there is no such file. Raises InputError if it can't be read, MissingError without scipy or h5py.
+    """
     path = folder / "celebrity2000_meta.mat"
     if not path.is_file():
         return None
-    table = _columns(path, "celebrityImageData", ("age", "identity", "year", "rank", "birth", "name"))
+    table = _read_struct(path, "celebrityImageData", ("age", "identity", "year", "rank", "birth", "name"))
     rows = {str(row["name"]): row for row in _rows(table)}
     found: dict[str, Label] = {}
-    ranks: dict[str, str] = {}  # of celebrities: the names of some photos were spoilt on their way, but not all of one
     for file in files:
         named = PARSERS["cacd"](file)
         if row := rows.get(PurePath(file).name):
-            found[file] = Label(
-                age=_whole(row["age"]),
-                subject=named.subject if named else _whole(row["identity"]),
-                rank=_whole(row["rank"]),
-                birth=_whole(row.get("birth")),
-                taken=_whole(row.get("year")),
-            )
-            ranks[found[file].subject] = found[file].rank
+            found[file] = _cacd_label(row, named)
         elif named:
             found[file] = named
-    return {
-        file: label if label.rank else label._replace(rank=ranks.get(label.subject, ""))
-        for file, label in found.items()
-    }
+    # some photos were renamed in copies of the data set; their rank is that of the celebrity's other photos
+    ranks = {label.subject: label.rank for label in found.values() if label.rank}
+    return {file: label._replace(rank=label.rank or ranks.get(label.subject, "")) for file, label in found.items()}
+
+
+def _cacd_label(row: Mapping[str, Any], named: Label | None) -> Label:
+    return Label(
+        age=_whole(row["age"]),
+        subject=named.subject if named else _whole(row["identity"]),
+        rank=_whole(row["rank"]),
+        birth=_whole(row.get("birth")),
+        taken=_whole(row.get("year")),
+    )
 
 
 def imdb_wiki_mat(folder: Path, files: Sequence[str]) -> dict[str, Label] | None:
-    """IMDB-WIKI: imdb.mat or wiki.mat. Photos without one good face, or with two, are left out.
+    """IMDB-WIKI: imdb.mat or wiki.mat. Photos without exactly one good face are left out.
 
-    Only the year of a photo is known: it is taken to be from the middle of it, as the set's authors do.
+    Only the year of a photo is known; as the data set's authors do, it is taken to be from the middle of the year.
+    Returns None if no photo is listed. Raises InputError if a file can't be read, MissingError without scipy or h5py.
     """
     found: dict[str, Label] = {}
-    there = {PurePath(file).as_posix(): file for file in files}
+    existing = {PurePath(file).as_posix(): file for file in files}
+    fields = ("dob", "photo_taken", "full_path", "gender", "name", "face_score", "second_face_score")
     for path in (path for name in ("imdb", "wiki") for path in sorted(folder.glob(f"**/{name}.mat"))):
-        names = ("dob", "photo_taken", "full_path", "gender", "name", "face_score", "second_face_score")
         inside = path.parent.relative_to(folder)
-        for row in _rows(_columns(path, path.stem, names)):
-            file = there.get((inside / str(row["full_path"])).as_posix())
-            alone = math.isnan(row["second_face_score"])
-            if file is None or not alone or not FACE_SCORE <= row["face_score"] < math.inf:
-                continue
-            birth = _matlab_day(float(row["dob"]))
-            year = int(row["photo_taken"])
-            age = year - birth.year - (birth.month >= 7) if birth else None
-            sex = "" if math.isnan(row["gender"]) else "FM"[int(row["gender"])]
-            found[file] = Label(
-                age="" if age is None else str(age),
-                subject=str(row["name"]),
-                sex=sex,
-                birth=birth.isoformat() if birth else "",
-                taken=str(year),
-            )
+        for row in _rows(_read_struct(path, path.stem, fields)):
+            file = existing.get((inside / str(row["full_path"])).as_posix())
+            one_face = math.isnan(row["second_face_score"]) and MIN_FACE_SCORE <= row["face_score"] < math.inf
+            if file is not None and one_face:
+                found[file] = _imdb_wiki_label(row)
     return found or None
 
 
-def _matlab_day(number: float) -> date | None:
-    """A day that MATLAB counts from year 0; None where the set has it wrong."""
+def _imdb_wiki_label(row: Mapping[str, Any]) -> Label:
+    birth = _from_matlab_date(float(row["dob"]))
+    year = int(row["photo_taken"])
+    return Label(
+        age=str(year - birth.year - (birth.month >= 7)) if birth else "",
+        subject=str(row["name"]),
+        sex="" if math.isnan(row["gender"]) else "FM"[int(row["gender"])],
+        birth=birth.isoformat() if birth else "",
+        taken=str(year),
+    )
+
+
+def _from_matlab_date(number: float) -> date | None:
+    """A MATLAB date number, which counts days from year 0; None for those that are out of range in the data set."""
     try:
         return date.fromordinal(1) + timedelta(days=int(number) - 367)
     except (OverflowError, ValueError):
@@ -92,31 +102,32 @@ def _rows(table: Columns) -> Iterator[dict[str, Any]]:
         yield dict(zip(table, values, strict=True))
 
 
-def _columns(path: Path, struct: str, names: Sequence[str]) -> Columns:
-    """Some fields of a struct of arrays, each as a list: from the old MATLAB format, or the new one, which is HDF5."""
+def _read_struct(path: Path, struct: str, names: Sequence[str]) -> Columns:
+    """Some fields of a struct of arrays, each as a list; from MATLAB 5 files, or from 7.3, which is HDF5."""
     with path.open("rb") as file:
-        new = file.read(20).startswith(b"MATLAB 7.3")
+        is_hdf5 = file.read(20).startswith(b"MATLAB 7.3")
+    require("h5py" if is_hdf5 else "scipy", needed_by=f"reading {path}")
     try:
-        table = _from_hdf5(path, struct, names) if new else _from_mat5(path, struct, names)
+        table = _from_hdf5(path, struct, names) if is_hdf5 else _from_mat5(path, struct, names)
     except (KeyError, ValueError, OSError, TypeError) as error:
         raise InputError(
-            f"{path} can't be read as {struct}: {error}", hint="is it the set's own file, and whole?"
+            f"{path} can't be read as {struct}: {error}", hint="is it the data set's own file, and complete?"
         ) from error
     lengths = {name: len(values) for name, values in table.items()}
     if len(set(lengths.values())) > 1:
-        raise InputError(f"{path}: the fields of {struct} have different lengths: {lengths}", hint="fetch it again")
+        raise InputError(f"{path}: the fields of {struct} have different lengths: {lengths}", hint="download it again")
     return table
 
 
 def _from_mat5(path: Path, struct: str, names: Sequence[str]) -> Columns:
-    from scipy.io import loadmat  # 0.3 s: only where it is needed
+    from scipy.io import loadmat
 
     record = loadmat(path, variable_names=[struct])[struct][0, 0]
     return {name: [_plain(cell) for cell in record[name].ravel()] for name in names if name in record.dtype.names}
 
 
 def _plain(cell: Any) -> Any:
-    """The number or text in a cell."""
+    """The number or text in a cell of nested arrays."""
     while isinstance(cell, np.ndarray):
         if cell.size == 0:
             return ""

@@ -1,20 +1,23 @@
-"""What the CSV files of data sets say: MORPH, APPA-REAL, ChaLearn, and any labels.csv."""
+"""Labels from the CSV files of data sets: MORPH, APPA-REAL, ChaLearn, and any labels.csv."""
 
 from __future__ import annotations
 
 import csv
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
+import pandas as pd
+
 from agecli.core.errors import InputError
-from agecli.core.files import delimiter, read_csv
+from agecli.core.files import delimiter
+from agecli.core.tables import any_bytes, read_table
 from agecli.datasets.sources import labels
 from agecli.datasets.sources.labels import ALIASES, Label
 from agecli.datasets.sources.names import PARSERS, name_of, stem_of
 
-MORPH_COLUMNS = {  # ours, and what its releases call them, in lower case and without anything but letters
+MORPH_COLUMNS = {  # ours, and what its releases call them, in lower case and letters only
     "subject": ("idnum", "id", "subjectid", "subject"),
     "picture": ("picturenum", "picture", "picnum", "imagenum"),
     "birth": ("dob", "birth", "dateofbirth", "birthdate"),
@@ -24,30 +27,46 @@ MORPH_COLUMNS = {  # ours, and what its releases call them, in lower case and wi
     "age": ("age",),
     "photo": ("photo", "path", "filename", "image"),
 }
-NEEDED = ("subject", "birth", "taken", "race", "sex")
+REQUIRED_BY_MORPH = ("subject", "birth", "taken", "race", "sex")
 log = logging.getLogger("agecli")
 
 
-def from_row(row: dict[str, str]) -> Label:
-    """A row of a labels.csv or manifest.csv, whatever its columns are called."""
-    known = {ALIASES.get(key, key): value.strip() for key, value in row.items() if value.strip()}
-    label = Label(**{name: known.get(name, "") for name in Label._fields})
-    return label._replace(sex=labels.sex(label.sex), race=labels.race(label.race))
+@any_bytes()
+def label_columns(table: pd.DataFrame) -> pd.DataFrame:
+    """The fields of Label from a labels.csv or manifest.csv, whose columns may have other names (ALIASES).
+
+    table: text, one row per photo. Returns a data frame of text with the same index and one column per field of Label;
+    unknown fields are empty, sexes and races have one spelling. Of two columns for one field, the last non-empty cell wins.
+    """
+    known = pd.DataFrame("", index=table.index, columns=list(Label._fields), dtype=object)
+    for column in table.columns:
+        field = ALIASES.get(column, column)
+        if field in known:
+            cells = table[column].str.strip()
+            known[field] = cells.where(cells != "", known[field])
+    for field, spelling in (("sex", labels.sex), ("race", labels.race)):
+        known[field] = known[field].map(spelling).astype(object)
+    return known
 
 
 def labels_csv(path: Path) -> dict[str, Label]:
+    """The labels of a labels.csv, by the path of the photo; rows without a path are skipped.
+
+    Raises InputError if the file or its columns `path` and `age` are missing.
+    """
     if not path.is_file():
         raise InputError(
             f"there is no {path}", hint="it has the columns path and age, and optionally subject, sex, race, split"
         )
-    rows = read_csv(path)
-    if not rows or not {"path", "age"} <= set(rows[0]):
+    table = read_table(path)
+    if table.empty or not {"path", "age"} <= set(table.columns):
         raise InputError(f"{path} has no columns path and age", hint="its first line names the columns")
-    return {PurePath(row["path"].strip()).as_posix(): from_row(row) for row in rows if row["path"].strip()}
+    rows = zip(table["path"], label_columns(table).itertuples(index=False, name=None), strict=True)
+    return {PurePath(name.strip()).as_posix(): Label(*row) for name, row in rows if name.strip()}
 
 
-def _tables(folder: Path) -> Iterator[tuple[Path, list[str]]]:
-    """The CSV files of a folder, not of those below it, and the names of their columns in lower case."""
+def _csv_files(folder: Path) -> Iterator[tuple[Path, list[str]]]:
+    """The CSV files of a folder, without its subfolders, and the names of their columns in lower case."""
     for path in sorted(folder.glob("*.csv")):
         try:
             with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
@@ -57,61 +76,63 @@ def _tables(folder: Path) -> Iterator[tuple[Path, list[str]]]:
 
 
 def morph_csv(folder: Path, files: Sequence[str]) -> dict[str, Label] | None:
-    """MORPH Album 2: id, picture number, birth and acquisition dates, race, gender; photos are found by name.
+    """MORPH Album 2: a table of subjects, picture numbers, dates of birth and acquisition, races and genders.
 
-    The age in the name of a photo is the one that published numbers are about, so it comes before that of the table.
+    Photos are found by name. The age in a photo's name is the one that published results use, so it is preferred to that
+    of the table. Returns None if no CSV file of the folder has MORPH's columns.
     """
-    for path, columns in _tables(folder):
-        plain = {re.sub("[^a-z]", "", column): column for column in columns}
-        names = {ours: next((plain[n] for n in theirs if n in plain), "") for ours, theirs in MORPH_COLUMNS.items()}
-        missing = [key for key in NEEDED if not names[key]]
+    for path, columns in _csv_files(folder):
+        by_letters = {re.sub("[^a-z]", "", column): column for column in columns}
+        names = {
+            ours: next((by_letters[name] for name in theirs if name in by_letters), "")
+            for ours, theirs in MORPH_COLUMNS.items()
+        }
+        missing = [key for key in REQUIRED_BY_MORPH if not names[key]]
         if not missing:
             return _morph_labels(path, names, files) or None
-        if len(missing) < len(NEEDED):  # it may be MORPH's after all
+        if len(missing) < len(REQUIRED_BY_MORPH):  # it may be MORPH's after all
             log.warning("%s is not read as MORPH's table: it has no column for %s", path, " and ".join(missing))
     return None
 
 
-def _morph_labels(path: Path, names: dict[str, str], files: Sequence[str]) -> dict[str, Label]:
-    """A label for each photo, from its row in the table if it has one, else from its name alone."""
+def _morph_labels(path: Path, names: Mapping[str, str], files: Sequence[str]) -> dict[str, Label]:
+    """A label for each photo: from its row in the table, else from its name alone."""
     by_name = {name_of(file).lower(): file for file in files}
     named = {file: label for file in files if (label := PARSERS["morph"](file))}
-    by_number: dict[tuple[int, int], str] = {}
-    for file in named:
-        subject, _, rest = stem_of(file).partition("_")
-        by_number[int(subject), int(re.split("[MFmf]", rest)[0])] = file
-    found: dict[str, Label] = dict(named)  # a photo that the table leaves out still has its name
-    for known in _columns(path, names):
-        file = by_name.get(name_of(known["photo"]).lower(), "")
-        if not file and known["subject"].isdigit() and known["picture"].isdigit():
-            file = by_number.get((int(known["subject"]), int(known["picture"])), "")
+    by_number = {_morph_number(file): file for file in named}
+    found: dict[str, Label] = dict(named)
+    for row in _morph_rows(path, names):
+        file = by_name.get(name_of(row["photo"]).lower(), "")
+        if not file and row["subject"].isdigit() and row["picture"].isdigit():
+            file = by_number.get((int(row["subject"]), int(row["picture"])), "")
         if file:
-            found[file] = _morph_label(known, named.get(file))
+            found[file] = _morph_label(row, named.get(file))
     return found
 
 
-def _columns(path: Path, names: dict[str, str]) -> Iterator[dict[str, str]]:
-    """The rows of a large table, of some columns only and under our names: half the time of reading all of it."""
-    with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-        reader = csv.reader(file, delimiter=delimiter(path))
-        header = [name.strip().lower() for name in next(reader)]
-        places = {ours: header.index(theirs) for ours, theirs in names.items() if theirs}
-        blank = dict.fromkeys(names, "")
-        for row in reader:
-            if len(row) >= len(header):
-                yield blank | {ours: row[place].strip() for ours, place in places.items()}
+def _morph_number(file: str) -> tuple[int, int]:
+    """Subject and picture number in the name of a MORPH photo, 009055_1M54.JPG."""
+    subject, _, rest = stem_of(file).partition("_")
+    return int(subject), int(re.split("[MFmf]", rest)[0])
 
 
-def _morph_label(known: dict[str, str], named: Label | None) -> Label:
-    birth, taken = labels.born_and_taken(known["birth"], known["taken"])
-    age = named.age if named else known["age"]
+def _morph_rows(path: Path, names: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The rows of MORPH's table under our names of columns; a column that it does not have is empty."""
+    table = read_table(path)
+    columns = [table[name].str.strip() if name else [""] * len(table) for name in names.values()]
+    return (dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True))
+
+
+def _morph_label(row: Mapping[str, str], named: Label | None) -> Label:
+    birth, taken = labels.birth_and_photo_dates(row["birth"], row["taken"])
+    age = named.age if named else row["age"]
     if not age and birth and taken:
         age = str(labels.years_between(birth, taken))
     return Label(
         age=age,
-        subject=named.subject if named else known["subject"],
-        sex=labels.sex(known["sex"]) or (named.sex if named else ""),
-        race=labels.race(known["race"]),
+        subject=named.subject if named else row["subject"],
+        sex=labels.sex(row["sex"]) or (named.sex if named else ""),
+        race=labels.race(row["race"]),
         birth=birth.isoformat() if birth else "",
         taken=taken.isoformat() if taken else "",
     )
@@ -120,40 +141,41 @@ def _morph_label(known: dict[str, str], named: Label | None) -> Label:
 def appa_real_csv(folder: Path, files: Sequence[str]) -> dict[str, Label] | None:
     """APPA-REAL: gt_avg_train.csv, gt_avg_valid.csv, gt_avg_test.csv beside train/, valid/, test/. The age is the real one.
 
-    gt_train.csv, with a row for each rating, does as well. Each photo X.jpg has its cut face in X.jpg_face.jpg, which
-    `agecli` leaves aside. Sex and race stand in allcategories_*.csv, which some copies have.
+    gt_train.csv, with a row for each rating, does as well. Each photo X.jpg comes with its cropped face X.jpg_face.jpg,
+    which is ignored. Sex and race are in allcategories_*.csv, which some copies have. Returns None if no photo is listed.
     """
-    there = set(files)
+    existing = set(files)
     found: dict[str, Label] = {}
-    for path, columns in _tables(folder):
+    for path, columns in _csv_files(folder):
         part = re.fullmatch(r"gt_(?:avg_)?(train|valid|test)", path.stem)
         if not part or not {"file_name", "real_age"} <= set(columns):
             continue
         groups = _appa_real_groups(folder, part[1])
-        for row in read_csv(path):
-            file = f"{part[1]}/{row['file_name'].strip()}"
-            if file in there:
-                sex, race = groups.get(row["file_name"].strip(), ("", ""))
-                split = "val" if part[1] == "valid" else part[1]
-                found[file] = Label(row["real_age"].strip(), "", sex, race, split)
+        table = read_table(path)
+        for name, age in zip(table["file_name"].str.strip(), table["real_age"].str.strip(), strict=True):
+            file = f"{part[1]}/{name}"
+            if file in existing:
+                sex, race = groups.get(name, ("", ""))
+                found[file] = Label(age, "", sex, race, "val" if part[1] == "valid" else part[1])
     return found or None
 
 
 def _appa_real_groups(folder: Path, part: str) -> dict[str, tuple[str, str]]:
+    """Sex and race by file name, from allcategories_PART.csv; empty if there is no such file."""
     path = folder / f"allcategories_{part}.csv"
     if not path.is_file():
         return {}
-    return {
-        row.get("file", row.get("file_name", "")).strip(): (
-            labels.sex(row.get("gender", "")),
-            labels.race(row.get("race", "")),
-        )
-        for row in read_csv(path)
-    }
+    table = read_table(path)
+    names = table["file"] if "file" in table else table.get("file_name", pd.Series(dtype=object))
+    known = label_columns(table)
+    return dict(zip(names.str.strip(), zip(known["sex"], known["race"], strict=True), strict=True))
 
 
 def chalearn_csv(folder: Path, files: Sequence[str]) -> dict[str, Label] | None:
-    """ChaLearn LAP: train_gt.csv and the like, `image,mean,stdv` or image;mean;stdv. The age is the mean of what people guessed."""
+    """ChaLearn LAP: train_gt.csv etc., `image,mean,stdv` or image;mean;stdv. The age is the mean of people's guesses.
+
+    Returns None if the tables list fewer than half of the photos.
+    """
     by_name = {PurePath(file).name: file for file in files}
     found: dict[str, Label] = {}
     for path in sorted(folder.glob("*.csv")):

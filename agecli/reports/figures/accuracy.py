@@ -1,4 +1,8 @@
-"""Figures of errors: cumulative score, error by age and by group, predicted against true age."""
+"""Figures of errors: cumulative score, error by age and by group, predicted against true age.
+
+All take what they draw by the name of the model, which the legend shows if there are several, and return SVG; see
+`style.drawn` for other kinds of files.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,10 @@ Rows = Sequence[Mapping[str, Any]]  # of `scoring.groups.breakdown`
 
 @drawn
 def cs_curve(models: Models) -> Figure:
-    """Cumulative score: share of faces with an absolute error of at most so many years."""
+    """Cumulative score: share of faces with an absolute error of at most 0, 1, … 10 years.
+
+    Example: `Path("cs.svg").write_bytes(cs_curve({"drf": predictions}))`
+    """
     figure, axes = single_axes()
     for number, predictions in enumerate(models.values()):
         scores = [100 * within(predictions, years).mean() for years in CS_YEARS]
@@ -46,7 +53,10 @@ def cs_curve(models: Models) -> Figure:
 
 @drawn
 def error_by_age(models: Mapping[str, Rows]) -> Figure:
-    """MAE and bias of each decade of true age."""
+    """MAE with its 95 % CI, and bias, of each decade of true age; markers of small groups are hollow.
+
+    models: the rows of `scoring.groups.breakdown`
+    """
     figure = Figure(figsize=(WIDTH, HEIGHT + 0.6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     for axes, metric in ((above, "mae"), (below, "bias")):
@@ -60,7 +70,11 @@ def error_by_age(models: Mapping[str, Rows]) -> Figure:
 
 @drawn
 def predicted_against_true(models: Models) -> Figure:
-    """Predicted against true age, a dot for each face and a panel for each model."""
+    """Predicted against true age, a dot for each face and a panel for each model.
+
+    A line shows the mean prediction in bins of five years of true age: where it leaves the diagonal, predictions shrink
+    towards the middle ages.
+    """
     columns = min(len(models), 3)
     rows = -(-len(models) // columns)
     size = (WIDTH, WIDTH - 0.4) if columns == 1 else (3.4 * columns, 3.5 * rows + 0.3)
@@ -96,7 +110,11 @@ def _mean_by_age(predictions: Predictions, step: int = 5, min_faces: int = 10) -
 
 @drawn
 def group_errors(models: Mapping[str, Rows], kinds: Sequence[str] = ("sex", "race", "sex x race")) -> Figure:
-    """MAE of groups with its 95 % CI; dotted lines are the MAE of all faces."""
+    """MAE of groups with its 95 % CI; dotted lines are the MAE of all faces.
+
+    models: the rows of `scoring.groups.breakdown`
+    kinds: of groups to show, from top to bottom, as in the column `by`
+    """
     faces: dict[tuple[str, str], int] = {}
     for row in (row for rows in models.values() for row in rows if row["by"] in ("all", *kinds)):
         faces.setdefault((row["by"], row["group"]), row["images"])
@@ -121,7 +139,10 @@ def group_errors(models: Mapping[str, Rows], kinds: Sequence[str] = ("sex", "rac
 
 
 def plot_by_decade(axes: Axes, models: Mapping[str, Rows], metric: str, scale: float = 1) -> None:
-    """Plot a metric, times `scale`, over the decades of true age, with its 95 % CI and the number of faces."""
+    """Plot a metric over the decades of true age, with its 95 % CI and the number of faces below each decade.
+
+    metric: a column of the rows; scale: factor on its values, such as 100 for percent
+    """
     faces: dict[int, int] = {}
     for shift, rows, line in _side_by_side(models, 0.12):
         shown = [row for row in rows if row["by"] == "decade"]

@@ -25,7 +25,11 @@ NAMED = 5  # leaves with the largest weights, which the legend names
 
 @drawn
 def distribution(face: ExplainedFace) -> Figure:
-    """The age distribution of a face with its interval, and below it the weighted leaves, stacked."""
+    """The age distribution of a face with its interval, and below it the weighted leaves, stacked.
+
+    Beside them are the face as the network gets it and a legend of the NAMED leaves with the largest weights.
+    Example: `distribution.render("png", explain(Path("photo.jpg")))`
+    """
     figure = Figure(figsize=(TEXT_WIDTH, 4.4), layout="constrained")
     (above, beside), (below, corner) = figure.subplots(2, 2, width_ratios=(3, 1.15), sharex="col")
     shown = [*face.grid.years[face.pmf > VISIBLE * face.pmf.max()], *face.interval]

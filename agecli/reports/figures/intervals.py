@@ -17,7 +17,10 @@ from agecli.reports.figures.style import GREY, drawn, legend, line_style, single
 
 @drawn
 def coverage_by_age(models: Mapping[str, Rows]) -> Figure:
-    """Share of faces whose true age lies in the reported interval, by decade of true age."""
+    """Share of faces whose true age lies in the reported interval, by decade of true age, with its 95 % CI.
+
+    models: the rows of `scoring.groups.breakdown`, by the name in the legend
+    """
     figure, axes = single_axes()
     axes.axhline(100 * COVERAGE, color=GREY, linestyle="--", linewidth=1.2)
     plot_by_decade(axes, models, "coverage", scale=100)
@@ -29,7 +32,11 @@ def coverage_by_age(models: Mapping[str, Rows]) -> Figure:
 
 @drawn
 def reliability(models: Models) -> Figure:
-    """Actual against nominal coverage of central intervals of the pmf; a star for the reported interval."""
+    """Actual against nominal coverage of central intervals of the pmf; a star for the reported interval.
+
+    Curves below the diagonal belong to overconfident distributions. The star of a calibrated model is on the diagonal
+    whatever its curve, since conformal calibration changes the interval and not the pmf.
+    """
     shares = np.arange(10, 100, 5)
     figure, axes = single_axes()
     axes.plot([0, 100], [0, 100], color=GREY, linewidth=1)
@@ -49,7 +56,10 @@ def reliability(models: Models) -> Figure:
 
 @drawn
 def risk_coverage(models: Models) -> Figure:
-    """Risk-coverage curve: MAE over the faces with the narrowest intervals, by their share of all faces."""
+    """Risk-coverage curve: MAE over the faces with the narrowest intervals, by their share of all faces.
+
+    It falls towards the left if the width of the interval predicts the error. At 100 % it is the MAE of all faces.
+    """
     figure, axes = single_axes()
     shares = np.arange(5, 101)
     for number, predictions in enumerate(models.values()):

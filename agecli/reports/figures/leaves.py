@@ -49,6 +49,7 @@ def _colours(ages: Floats, means: Floats) -> Floats:
 
 
 def _histogram(axes: Axes, ages: Floats, means: Floats, whose: str) -> None:
+    """The number of faces of each year, coloured as leaves of that mean are."""
     years, counts = np.unique(np.floor(ages + 0.5), return_counts=True)
     axes.bar(years, counts, width=1, color=_colours(years, means), edgecolor="white", linewidth=0.3)
     axes.set_ylabel("faces", fontsize=9)
@@ -56,6 +57,7 @@ def _histogram(axes: Axes, ages: Floats, means: Floats, whose: str) -> None:
 
 
 def _leaves(axes: Axes, panel: Leaves, means: Floats) -> None:
+    """A filled curve for each leaf of one panel; very high peaks are scaled down, and the label says so."""
     peaks = panel.heights.max(-1)
     most = SHARP * float(np.quantile(peaks, 0.25)) if panel.density else 1.0
     for place in np.argsort(panel.mean):

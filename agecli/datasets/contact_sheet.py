@@ -1,0 +1,39 @@
+"""The contact sheet: a sample of crops in one image, with crosses where the eyes should be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from PIL import Image, ImageDraw
+
+from agecli.core.files import write_whole
+from agecli.images.alignment import Alignment
+
+TILE = 112  # side of a crop on the sheet, in pixels
+COLUMNS, ROWS = 12, 8
+GREEN = (0, 255, 160)
+
+
+def draw_contact_sheet(crops: Sequence[Path], alignment: Alignment, path: Path) -> None:
+    """Draw up to 96 of the crops, spread evenly over the set, and write them as PNG or JPEG, by the suffix of `path`.
+
+    draw_contact_sheet(sorted(Path("aligned/faces").iterdir()), Alignment(), Path("sheet.png"))
+    """
+    chosen = crops[:: max(1, -(-len(crops) // (COLUMNS * ROWS)))]
+    sheet = Image.new("RGB", (COLUMNS * TILE, -(-max(1, len(chosen)) // COLUMNS) * TILE), "white")
+    for number, crop in enumerate(chosen):
+        _draw_tile(sheet, crop, number % COLUMNS * TILE, number // COLUMNS * TILE, alignment)
+    with write_whole(path) as part:
+        sheet.save(part, "PNG" if path.suffix.lower() == ".png" else "JPEG")
+
+
+def _draw_tile(sheet: Image.Image, path: Path, x: int, y: int, alignment: Alignment) -> None:
+    with Image.open(path) as crop:
+        sheet.paste(crop.resize((TILE, TILE), Image.Resampling.BOX), (x, y))
+    pen = ImageDraw.Draw(sheet)
+    scale = TILE / alignment.size
+    for eye in alignment.eyes:
+        eye_x, eye_y = x + (eye[0] + 0.5) * scale, y + (eye[1] + 0.5) * scale
+        pen.line((eye_x - 6, eye_y, eye_x + 6, eye_y), fill=GREEN)
+        pen.line((eye_x, eye_y - 4, eye_x, eye_y + 4), fill=GREEN)

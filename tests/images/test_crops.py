@@ -1,0 +1,68 @@
+"""Which faces of a photo are used: filters, and one choice of the main face for `predict` and `preprocess`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from skimage import data
+
+import agecli
+from agecli.core.files import read_csv
+from agecli.images import crops
+from agecli.images.alignment import Photo
+from agecli.images.crops import FaceFinder, NoFaceError, main_face
+from agecli.images.detection import Face, find_faces
+
+BLANK: Photo = np.zeros((100, 200, 3), np.uint8)
+
+
+def face(x: float, y: float, side: float, score: float = 0.9) -> Face:
+    """A face with a square box around x, y."""
+    box = (x - side / 2, y - side / 2, side, side)
+    return Face(box, (x - side / 5, y), (x + side / 5, y), score, "test")
+
+
+@pytest.fixture(scope="module")
+def two_faces() -> Photo:
+    """A face in the middle of a photo, and one that is a little larger at its left border."""
+    portrait = Image.fromarray(np.asarray(data.astronaut(), np.uint8))  # type: ignore[no-untyped-call]
+    head = portrait.crop((140, 0, 310, 200))
+    photo = Image.new("RGB", (680, 220), "grey")
+    photo.paste(head, (0, 10))
+    photo.paste(head.resize((160, 188)), (255, 16))
+    return np.asarray(photo)
+
+
+def test_a_central_face_wins_against_a_slightly_larger_one_at_the_border() -> None:
+    border, centre, small = face(25, 50, 50), face(100, 50, 45), face(100, 50, 20)
+    assert main_face([border, centre, small], BLANK) is centre
+    assert main_face([border, small], BLANK) is border  # but not against a much larger one
+
+
+def test_predict_and_preprocess_take_the_same_face(two_faces: Photo, tmp_path: Path) -> None:
+    largest, other = find_faces(two_faces)
+    assert largest.box[0] < 170 < 255 < other.box[0]
+    (tmp_path / "photos").mkdir()
+    Image.fromarray(two_faces).save(tmp_path / "photos/two.png")
+    agecli.preprocess(tmp_path / "photos", out=tmp_path / "out")
+    (row,) = read_csv(tmp_path / "out/manifest.csv")
+    (record,) = agecli.predict(tmp_path / "photos/two.png", largest=True)
+    assert record.box is not None
+    x, _, w, _ = record.box
+    assert 255 < x < float(row["left_eye_x"]) < float(row["right_eye_x"]) < x + w
+
+
+def test_faces_are_filtered_before_the_main_one_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    blind = Face((60, 10, 80, 80), (100, 50), (100, 50), 0.99, "test")  # its eyes are one point: it can't be aligned
+    unsure, good = face(100, 50, 60, score=0.4), face(150, 50, 40)
+    monkeypatch.setattr(crops, "find_faces", lambda photo, detector, close: [blind, unsure, good])
+    assert FaceFinder(main_only=True, min_score=0.5).find(BLANK) == [good]
+    assert FaceFinder(min_face=50).find(BLANK) == [unsure]
+    with pytest.raises(NoFaceError, match="none of its 2 faces has 70 pixels and a score of 0"):
+        FaceFinder(min_face=70).find(BLANK)
+    monkeypatch.setattr(crops, "find_faces", lambda photo, detector, close: [blind])
+    with pytest.raises(NoFaceError, match="no face was found"):
+        FaceFinder().find(BLANK)
