@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -13,11 +12,9 @@ from agecli.core.files import link_whole
 from agecli.core.seeding import generator
 from agecli.model.checkpoint import load_checkpoint, save_checkpoint
 from agecli.scoring.calibration import LEAST_FACES, calibrate
+from agecli.training.fold_training import FoldTraining
 from agecli.training.inference import source_of
 from agecli.training.results import write_results
-
-if TYPE_CHECKING:
-    from agecli.training.folds import FoldTraining
 
 log = logging.getLogger("agecli")
 REFRESH_FACES = 5000  # of the training part: more than enough for 160 leaves
