@@ -104,7 +104,7 @@ def _resumed_run(request: Request, folder: Path) -> PlannedRun:
     return PlannedRun(run, *read_faces(run, request.data), load_initial(run.config))
 
 
-def asked_for(
+def requested_settings(
     config: str | Path | None, options: Mapping[str, Any], settings: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """All settings that are given, by their dotted names: `settings` override `options`, which override the file.

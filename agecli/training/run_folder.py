@@ -181,7 +181,7 @@ class Source:
 def find_source(model: str | Path, fold: int | None = None) -> Source:
     """The checkpoint that a user names: a file, `default`, or a run folder, of which the fold, or the first finished one.
 
-    Raises MissingError if it is not there, InputError if a fold of a single checkpoint is asked for.
+    Raises MissingError if it is not there, InputError if a fold of a single checkpoint is requested.
     """
     path = named(model, ".safetensors")
     if not path.exists():
