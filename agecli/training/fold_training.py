@@ -1,4 +1,8 @@
-"""The training of one fold: its iterations, validations and saved states, resumed where it was stopped."""
+"""The training of one fold: its iterations, validations and saved states, resumed where it was stopped.
+
+Files in the fold's folder while it is trained: state.safetensors (weights, leaves, optimiser, EMA and routing, to
+resume from), last.safetensors (the model of the last save), best.safetensors (lowest validation MAE) and history.csv.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +70,14 @@ class Throughput:
 
 
 class FoldTraining:
-    """The training of one fold: its model and learner, its files, and its lowest validation error."""
+    """The training of one fold: its model and learner, its files, and its lowest validation error.
+
+    It starts from a copy of the run's initial model, or from state.safetensors if there is one. Raises InputError if
+    that file does not fit the settings.
+
+    >>> training = FoldTraining(context, fold)
+    >>> training.learn()
+    """
 
     def __init__(self, context: RunContext, fold: Fold) -> None:
         self.context, self.fold, self.folder = context, fold, context.run.fold(fold.number)
@@ -109,7 +120,11 @@ class FoldTraining:
         log.debug("restored %s: iteration %d, %d tensors", self.state_file, self.learner.iteration, len(tensors))
 
     def save_state(self) -> None:
-        """Write the training state, the history and last.safetensors, so that a kill costs only what comes after."""
+        """Write the training state, the history and last.safetensors, so that a kill costs only what comes after.
+
+        The next save is due after `training.save_every` seconds, later if a save takes more than SAVE_SHARE of that.
+        Raises TrainingError, and writes nothing, if the losses or the weights are not finite.
+        """
         began = time.monotonic()
         tensors, values = self.learner.state()
         if self.main:
@@ -161,7 +176,11 @@ class FoldTraining:
         return mae
 
     def predict(self, model: AgeModel, indices: Sequence[int], calibration: Calibration | None = None) -> Predictions:
-        """The predictions of a model for some faces of the manifest, without those that can't be read."""
+        """The predictions of a model for some faces of the manifest, without those that can't be read.
+
+        indices: of samples in the manifest; calibration: of the intervals, uncalibrated quantiles if None.
+        Raises InputError if too many pictures of the run can't be read.
+        """
         pmf, read, broken = distributions(model, self.context.inputs, indices, self.context.device)
         self.context.skip(broken)
         samples = [self.context.manifest.samples[i] for i in read]

@@ -1,4 +1,8 @@
-"""The run that is requested: a new one, or the one in the folder, with its settings, faces and folds."""
+"""The run that is requested: a new one, or the one in the folder, with its settings, faces and folds.
+
+Settings are merged in this order, later ones win: preset, what the model implies, what the initial model or the backbone
+implies, TOML file, options by short name, settings by dotted name. A resumed run keeps those it was started with.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""The run folder: settings, environment and splits of a run, and the results of its folds."""
+"""The run folder: settings, environment and splits of a run, and the results of its folds.
+
+config.toml       every setting
+environment.json  versions, machine, command, data folder, hashes of the manifest and of the initial backbone
+splits.csv        every face of every part of every fold
+fold-<k>/         history.csv, predictions.csv, distributions.npz, metrics.csv, best.safetensors, last.safetensors
+report.csv        a row for each finished fold, their mean and std, and their pooled predictions
+"""
 
 from __future__ import annotations
 
