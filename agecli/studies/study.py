@@ -141,7 +141,7 @@ def _train_cell(run: CellRun, listener: Listener | None = None) -> CellOutcome:
     options: dict[str, Any] = {"resume": True}  # a run that was begun has its own settings
     if not is_run(run.folder):
         options = {"preset": plan.preset, "settings": {**plan.settings, **run.cell.settings}}
-        options |= {"list": plan.list, "exclude": plan.exclude}
+        options |= {"only": plan.list, "exclude": plan.exclude}
     options |= {"folds": plan.folds, "device": run.device, "workers": run.workers}
     try:
         train(plan.data, out=run.folder, listener=listener, **options)
