@@ -14,7 +14,7 @@ from agecli.core.errors import InputError, MissingError
 from agecli.core.files import write_whole
 from agecli.core.parallel import cores
 from agecli.studies.cells import Cell, Study, find_study
-from agecli.training.plan import asked_for
+from agecli.training.plan import requested_settings
 from agecli.training.run_folder import environment, is_run
 
 FILE = "study.json"
@@ -63,7 +63,7 @@ def make_plan(
     """
     if jobs < 1:
         raise InputError(f"--jobs must be at least 1, not {jobs}", hint="use --jobs 1 or more")
-    changes = asked_for(config, named, settings)
+    changes = requested_settings(config, named, settings)
     source = str(Path(data or "aligned").resolve())
     used, left_out = (str(Path(file).resolve()) if file else None for file in (only, exclude))
     plan = StudyPlan(name, source, preset, changes, folds, used, left_out, max(1, cores() // jobs))
