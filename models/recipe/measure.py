@@ -1,6 +1,6 @@
 """The default model, measured on photos it never saw: as `agecli predict` sees them, detection and alignment included.
 
-    python models/recipe/measure.py --train UTKFACE AAF --test FGNET
+    python models/recipe/measure.py --train UTKFACE AAF APPA WIKI --test FGNET
 
 Of the sets it was trained on, only the tenth that the recipe held out. A photo without a face counts as the median of
 all training ages, with no interval. Writes measured.csv beside the model, and the tables of its card.
@@ -85,7 +85,12 @@ def main() -> None:
     for folder, (samples, others) in chosen.items():
         said = said_of(folder, samples, median, asked.models / "default.onnx", asked.readout)
         here = breakdown(said)
-        print(f"  MAE {here[0]['mae']}, CS@5 {here[0]['cs5']}", flush=True)
+        balanced = np.mean([row["mae"] for row in here if row["by"] == "decade" and row["images"]])
+        print(
+            f"  MAE {here[0]['mae']}, balanced over decades {balanced:.2f}, CS@5 {here[0]['cs5']}, bias {here[0]['bias']},"
+            f" coverage {here[0]['coverage']}, width {here[0]['width']}",
+            flush=True,
+        )
         rows += [{"data": folder.name, **row} for row in here]
         text += ["", f"**{folder.name}**" + (" (the tenth that was held out)" if others else ""), "", *table(here)]
     write_csv(asked.models / "measured.csv", rows, ("data", *GROUP_COLUMNS))
