@@ -52,7 +52,7 @@ def split(
     from agecli.reports.tables import destination, write_rows
 
     settings = dict(assignment(text) for text in set_ or [])
-    rows = run(data, setup=setup, out=out, seed=seed, preset=preset, list=list_, exclude=exclude, settings=settings)
+    rows = run(data, setup=setup, out=out, seed=seed, preset=preset, only=list_, exclude=exclude, settings=settings)
     shape = form_of(form, output)
     log = logging.getLogger("agecli")
     folds = max(row["fold"] for row in rows)

@@ -274,7 +274,14 @@ def replace(config: Config, changes: Mapping[str, Any]) -> Config:
 
 
 def check(config: Config) -> Config:
-    """The config itself. Raises InputError for a number out of bounds, and for settings that contradict each other."""
+    """The config itself, if it describes a run that can be trained.
+
+    Raises InputError for a number out of its bounds, with the name, the value and the bounds, and for settings that
+    contradict each other, with what to change.
+
+    >>> check(replace(Config(), {"forest.trees": 0}))
+    InputError: `forest.trees` is 0; it must be above 0
+    """
     for name, description, value in walk(config):
         if isinstance(value, (int, float)) and not description.bounds.allow(value):
             raise InputError(f"`{name}` is {value}", hint=f"it must be {description.bounds}")

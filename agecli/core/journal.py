@@ -101,6 +101,7 @@ class JournalFile:
         return self._decode(line) if line.endswith(b"\n") else None
 
     def _compare(self, header: Mapping[str, Any], option_names: Mapping[str, str]) -> None:
+        """Raise InputError with the names of the options that differ from the stored header."""
         stored = self._read_header() or {}
         different = [name for name in header if stored.get(name) != header[name]]
         if different:
@@ -111,11 +112,13 @@ class JournalFile:
             )
 
     def _truncate_partial_line(self) -> None:
+        """Drop what a kill left of the last line."""
         with self.path.open("rb") as file:
             whole = sum(len(line) for line in file if line.endswith(b"\n"))
         self.truncate(whole)
 
     def _decode(self, line: bytes) -> dict[str, Any]:
+        """A line as a JSON object. Raises InputError if it is anything else."""
         try:
             entry = json.loads(line)
         except ValueError:

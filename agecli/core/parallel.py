@@ -126,6 +126,7 @@ def as_done(
 
 
 def _killed(advice: str) -> InputError:
+    """The error for the user when the operating system killed a worker, usually for lack of memory."""
     return InputError("a worker was killed", hint=f"did memory run out? {advice}")
 
 
@@ -147,6 +148,7 @@ def _start_worker() -> None:
 
 
 def _exit_with_parent() -> None:
+    """Wait for the end of the parent process, and end this one."""
     if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)

@@ -49,7 +49,12 @@ def setting(
     below: float | None = None,
     most: float | None = None,
 ) -> Any:
-    """A dataclass field with its default, its meaning in a few words, and the bounds of a number."""
+    """A dataclass field with its default, its meaning in a few words, and the bounds of a number.
+
+    about: starts in lower case, without a full stop; help texts and TOML comments are made from it.
+
+    >>> trees: int = setting(5, "trees, K", above=0)
+    """
     return field(default=default, metadata={"about": about, "bounds": Bounds(above, least, below, most)})
 
 
@@ -64,7 +69,10 @@ class Description:
 
 
 def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Description, Any]]:
-    """The dotted name, the description and the value of every setting in a tree of dataclasses."""
+    """The dotted name, the description and the value of every setting in a tree of dataclasses, in order.
+
+    config: a dataclass whose fields are made by `setting`, or dataclasses of such fields.
+    """
     types = get_type_hints(type(config))
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)
@@ -76,7 +84,13 @@ def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Description, Any]
 
 
 def parse(name: str, value: Any, kind: Any) -> Any:
-    """The value as the setting's type. Raises InputError, which says what the setting takes."""
+    """A value, which may be text, as the setting's type. Raises InputError, which says what the setting takes.
+
+    name: the dotted one, for the error; kind: bool, int, float, str or a Literal of strings.
+
+    >>> parse("training.lr", "1e-3", float)
+    0.001
+    """
     choices = get_args(kind) if get_origin(kind) is Literal else ()
     if choices:
         if isinstance(value, str) and value in choices:

@@ -79,6 +79,7 @@ def audit(
 
 
 def _all_findings(source: str, labels: pd.DataFrame, duplicates: Duplicates) -> pd.DataFrame:
+    """The findings of all checks in one table, sorted by path, problem and detail."""
     reasons = duplicates.unreadable
     unreadable = labels[labels["path"].isin(list(reasons))]
     tables = [check(labels) for check in CHECKS]
@@ -105,6 +106,7 @@ def histograms(labels: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _decade(text: str) -> str:
+    """The decade of an age in a label; empty if the age is unknown or impossible."""
     age = parse_age(text)
     return decade_name(age) if age is not None and 0 <= age <= OLDEST else ""
 

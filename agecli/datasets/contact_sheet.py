@@ -29,6 +29,7 @@ def draw_contact_sheet(crops: Sequence[Path], alignment: Alignment, path: Path) 
 
 
 def _draw_tile(sheet: Image.Image, path: Path, x: int, y: int, alignment: Alignment) -> None:
+    """Paste one crop at x, y (pixels of the sheet) and mark where its eyes should be."""
     with Image.open(path) as crop:
         sheet.paste(crop.resize((TILE, TILE), Image.Resampling.BOX), (x, y))
     pen = ImageDraw.Draw(sheet)

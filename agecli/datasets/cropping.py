@@ -95,10 +95,12 @@ def _find(options: CropOptions, photo: PhotoToCrop) -> tuple[Photo, CropResult]:
 
 
 def _failure(photo: PhotoToCrop, status: str, reason: str) -> CropResult:
+    """The result of a photo without a crop: a row of failures.csv."""
     return {"source": photo.source, "status": status, "reason": reason}
 
 
 def _row(face: Face) -> dict[str, Any]:
+    """The columns of the manifest that come from the detector; eyes in pixels, to two decimals."""
     eyes = (round(value, 2) for value in (*face.left_eye, *face.right_eye))
     return {**dict(zip(EYES, eyes, strict=True)), "detector": face.detector, "score": face.score}
 

@@ -130,6 +130,7 @@ def _verified(folder: Path, pairs: list[Pair], run: Map, progress: Progress) -> 
 
 
 def _are_copies(folder: Path, pair: Pair) -> bool:
+    """Whether both correlations of a pair exceed their thresholds."""
     one, two, mirrored = pair
     picture = _cached_small_grey(folder / two)
     other = np.ascontiguousarray(picture[:, ::-1]) if mirrored else picture
@@ -163,6 +164,7 @@ def similarity(one: Floats, two: Floats) -> tuple[float, float]:
 
 
 def _correlation(one: NDArray[Any], two: NDArray[Any]) -> float:
+    """Pearson's correlation of two vectors; 0 if one is constant."""
     one, two = one - one.mean(), two - two.mean()
     return float(one @ two / max(float(np.linalg.norm(one) * np.linalg.norm(two)), 1e-6))
 

@@ -2,7 +2,7 @@
 
 A check takes the table of `manifest.read_labels`, one row of text per photo, and returns a table of findings with
 FINDING_COLUMNS: the label of the photo, a `problem` (a word for programs) and a `detail` (a phrase for people). A photo can
-have several findings; they are in the order of the photos.
+have several findings; they are in the order of the photos. To add a check, write such a function and list it in CHECKS.
 """
 
 from __future__ import annotations
@@ -37,7 +37,12 @@ def findings_table(findings: Iterable[Finding]) -> pd.DataFrame:
 
 
 def impossible_age(labels: pd.DataFrame) -> pd.DataFrame:
-    """Ages that are missing (`age_missing`), not a number (`age_no_number`) or not 0 to 120 (`age_impossible`)."""
+    """Ages that can't be used.
+
+    Problems: `age_missing`, `age_no_number` (text, NaN or infinite), `age_impossible` (not 0 to 120 years).
+
+        impossible_age(read_labels(Path("aligned"))[1])["path"]
+    """
     findings: list[Finding] = []
     for row in label_rows(labels):
         age = parse_age(row.age)
@@ -51,7 +56,11 @@ def impossible_age(labels: pd.DataFrame) -> pd.DataFrame:
 
 
 def other_age_by_dates(labels: pd.DataFrame) -> pd.DataFrame:
-    """Ages that differ from the years between birth and photo by more than a year (`age_dates`)."""
+    """Ages that differ by more than a year from the years between birth and photo.
+
+    Problem: `age_dates`. Photos without an age or one of the dates are not checked. A year of two digits may be of any
+    century.
+    """
     dated = labels[(labels["age"] != "") & (labels["birth"] != "") & (labels["taken"] != "")]
     findings: list[Finding] = []
     for row in label_rows(dated):
@@ -71,9 +80,10 @@ def other_age_by_dates(labels: pd.DataFrame) -> pd.DataFrame:
 
 @any_bytes()
 def inconsistent_subject(labels: pd.DataFrame) -> pd.DataFrame:
-    """Subjects with several sexes, races or years of birth (`subject_sex`, `subject_race`, `subject_birth`).
+    """Subjects with several sexes, races or years of birth.
 
-    The photos in the minority are suspicious; on a tie, all of them.
+    Problems: `subject_sex`, `subject_race`, `subject_birth`. The photos in the minority are suspicious; on a tie, all of
+    them. Unknown values, and photos without a subject, are not compared.
     """
     traits = labels[["subject", "sex", "race"]].assign(birth=[_birth_year(text) for text in labels["birth"]])
     found = [pd.DataFrame(columns=["index", "problem", "detail"])]
@@ -98,12 +108,16 @@ def inconsistent_subject(labels: pd.DataFrame) -> pd.DataFrame:
 
 
 def _birth_year(text: str) -> str:
+    """The year of birth in a label; empty if it is unknown."""
     birth = parse_date(text)
     return str(birth.year) if birth else ""
 
 
 def listed_twice(labels: pd.DataFrame) -> pd.DataFrame:
-    """Photos with several rows in the table (`path_twice`)."""
+    """Photos with several rows in the table.
+
+    Problem: `path_twice`. `x/a.jpg` and `x//a.jpg` are one path.
+    """
     rows_of: dict[str, list[LabelRow]] = defaultdict(list)
     for row in label_rows(labels):
         rows_of[PurePath(row.path).as_posix()].append(row)
@@ -119,7 +133,11 @@ CHECKS: tuple[Check, ...] = (impossible_age, other_age_by_dates, inconsistent_su
 
 
 def other_age_in_name(labels: pd.DataFrame) -> pd.DataFrame:
-    """Ages that differ from the age in the photo's name (`name_age`), if nearly all photos are named as in one data set."""
+    """Ages that differ from the age in the name of the photo.
+
+    Problem: `name_age`. Names are compared only if nearly all photos are named as in one data set; the name of an aligned
+    face is that of its original photo.
+    """
     for source, parse in PARSERS.items():
         named = [(row, label) for row in label_rows(labels) if (label := parse(row.source or row.path))]
         if len(named) >= NAMED * len(labels):
@@ -132,9 +150,9 @@ def other_age_in_name(labels: pd.DataFrame) -> pd.DataFrame:
 
 
 def disagreeing_copies(labels: pd.DataFrame, duplicates: Duplicates) -> pd.DataFrame:
-    """Copies of one photo with different ages or subjects (`duplicate_age`, `duplicate_subject`).
+    """Copies of one photo with different ages or subjects.
 
-    Which copy is right is not known, so all are suspicious. The detail names a copy that disagrees.
+    Problems: `duplicate_age`, `duplicate_subject`.     Which copy is right is not known, so all are suspicious. The detail names a copy that disagrees.
     """
     rows_of: dict[str, list[LabelRow]] = defaultdict(list)
     for row in label_rows(labels):

@@ -97,6 +97,7 @@ def label_rows(table: pd.DataFrame) -> Iterator[LabelRow]:
 
 @any_bytes()
 def _read_label_table(file: Path) -> pd.DataFrame:
+    """The table of `read_labels` from a manifest.csv or labels.csv. Raises InputError if it has no rows, paths or ages."""
     table = read_table(file)
     if table.empty:
         raise InputError(f"{file} lists no faces", hint="it needs a row for each face, under the columns path and age")

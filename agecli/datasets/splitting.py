@@ -66,7 +66,7 @@ def split(
     setup: str = "random",
     out: str | Path | None = "splits.csv",
     seed: int = 0,
-    list: str | Path | None = None,
+    only: str | Path | None = None,
     exclude: str | Path | None = None,
     preset: str = "modern",
     settings: Mapping[str, Any] | None = None,
@@ -74,7 +74,7 @@ def split(
     """Write the folds of a setup to a CSV file, and describe them.
 
     data: a folder with a manifest.csv or labels.csv, or a data set.   setup: the protocol (docs/protocols.md).
-    out: the file to write; None writes none.   list, exclude: files of names of the faces to keep or to leave out.
+    out: the file to write; None writes none.   only, exclude: files of names of the faces to keep or to leave out.
     preset, settings: as in `train`.
 
     Returns a row per part of each fold, as `describe` does. Raises InputError or MissingError as `plan` does.
@@ -84,7 +84,7 @@ def split(
     changes = {"data.setup": setup, "training.seed": seed, **(settings or {})}
     changes["training.select"] = "last"  # nothing is trained, so no validation part is required
     config = configs.check(configs.replace(configs.preset(preset), changes))
-    manifest, folds = plan(Path(data), config, list, exclude)
+    manifest, folds = plan(Path(data), config, only, exclude)
     if out:
         write_splits(Path(out), manifest, folds)
     return describe(manifest.samples, folds)
@@ -109,6 +109,7 @@ def describe(samples: Sequence[Sample], folds: Sequence[Fold]) -> list[dict[str,
 
 
 def _describe_part(faces: pd.DataFrame) -> dict[str, Any]:
+    """The columns of `describe` for the faces of one part, but for fold, part and leakage."""
     row: dict[str, Any] = {
         "images": len(faces),
         "subjects": faces.loc[faces["subject"] != "", "subject"].nunique() or None,

@@ -35,6 +35,8 @@ class _Shape(NamedTuple):
 
 
 class _Colours(NamedTuple):
+    """The colours of a face, RGB."""
+
     skin: Colour
     hair: Colour
     iris: Colour
@@ -117,6 +119,7 @@ def _draw_middle(draw: ImageDraw.ImageDraw, face: _Shape, nose: float, colours: 
 
 
 def _oval(draw: ImageDraw.ImageDraw, x: float, y: float, rx: float, ry: float, fill: Colour) -> None:
+    """A filled ellipse around x, y with the radii rx and ry, in pixels."""
     draw.ellipse((x - rx, y - ry, x + rx, y + ry), fill=fill)
 
 
@@ -126,4 +129,5 @@ def _rise(age: float, start: float, end: float) -> float:
 
 
 def _blend(a: Colour, b: Colour, share: float) -> Colour:
+    """The colour between a (share 0) and b (share 1)."""
     return tuple(round(p + (q - p) * share) for p, q in zip(a, b, strict=True))  # type: ignore[return-value]

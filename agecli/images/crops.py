@@ -58,6 +58,7 @@ class FaceFinder:
         return [main_face(faces, photo)] if self.main_only else faces
 
     def _accepts(self, face: Face) -> bool:
+        """Whether a face passes the filters on score and size."""
         sure = self.min_score is None or face.score >= self.min_score
         return sure and min(face.box[2:]) >= self.min_face
 
@@ -76,6 +77,7 @@ def main_face(faces: Sequence[Face], photo: Photo) -> Face:
 
 
 def _closeness(face: Face, width: int, height: int) -> float:
+    """1 for a box in the centre of a photo of this size; less the farther its centre is away."""
     x, y, w, h = face.box
     return 1 - math.hypot((x + w / 2) / width - 0.5, (y + h / 2) / height - 0.5)
 
@@ -145,6 +147,7 @@ class FaceCropper:
             return PhotoFaces(name, status="unreadable", error=f"it can't be aligned: {error}")
 
     def _cut(self, photo: Photo, face: Face, alignment: Alignment) -> Crop:
+        """Align one face and crop it for the network."""
         aligned = Image.fromarray(align(photo, face.left_eye, face.right_eye, alignment))
         x, y, w, h = (round(value) for value in face.box)
         return Crop((x, y, w, h), face.score, cut(aligned, self.spec))

@@ -89,6 +89,7 @@ def check_detector(name: str) -> None:
 
 
 def _with_score(faces: list[Face], least: float) -> list[Face]:
+    """The faces with at least this score."""
     return [face for face in faces if face.score >= least]
 
 
@@ -118,6 +119,7 @@ def _yunet(photo: Photo, side: int = YUNET_SIDE) -> list[Face]:
 
 
 def _yunet_dlib(photo: Photo, side: int = YUNET_SIDE) -> list[Face]:
+    """YuNet's boxes with eyes from the landmarks in them."""
     return _with_pupils(photo, _yunet(photo, side))
 
 
@@ -137,17 +139,20 @@ def _with_pupils(photo: Photo, faces: list[Face]) -> list[Face]:
 
 
 def _dlib_hog(photo: Photo) -> list[Face]:
+    """dlib's detector of histograms of oriented gradients, without upsampling."""
     found, scores, _ = _hog_model().run(np.ascontiguousarray(photo), 0, 0.0)  # without upsampling
     return [_dlib_face(photo, rect, score, "hog") for rect, score in zip(found, scores, strict=True)]
 
 
 def _dlib_cnn(photo: Photo) -> list[Face]:
+    """dlib's CNN detector: exact, and slow without a GPU."""
     return [
         _dlib_face(photo, found.rect, found.confidence, "cnn") for found in _cnn_model()(np.ascontiguousarray(photo), 0)
     ]
 
 
 def _dlib_face(photo: Photo, rect: Any, score: float, name: str) -> Face:
+    """A face from dlib's rectangle, whose eyes come from the landmarks in it."""
     left, right = _pupils(photo, rect.left(), rect.top(), rect.width())
     box = (float(rect.left()), float(rect.top()), float(rect.width()), float(rect.height()))
     return Face(box, left, right, round(float(score), 4), name)
@@ -164,6 +169,7 @@ def _pupils(photo: Photo, left: float, top: float, side: float) -> tuple[Point, 
 
 @cache
 def _hog_model() -> Any:
+    """Loaded once per process. Raises MissingError without dlib."""
     require("dlib", needed_by="the detector `hog`")
     import dlib
 
@@ -172,6 +178,7 @@ def _hog_model() -> Any:
 
 @cache
 def _cnn_model() -> Any:
+    """Loaded once per process. Raises MissingError without dlib or its model file."""
     require("dlib", "face_recognition_models", needed_by="the detector `cnn`")
     import dlib
 
@@ -203,6 +210,7 @@ def _haar(photo: Photo) -> list[Face]:
 
 @cache
 def _cascade(name: str) -> Any:
+    """One of OpenCV's Haar cascades, loaded once per process."""
     return cv2.CascadeClassifier(str(_package_folder("cv2") / f"data/haarcascade_{name}.xml"))
 
 
@@ -250,6 +258,7 @@ def _padded(photo: Photo, detect: Detect) -> list[Face]:
 
 
 def _moved(face: Face, by: float) -> Face:
+    """A face of the padded photo in coordinates of the photo itself."""
     x, y, w, h = face.box
     left, right = ((eye[0] + by, eye[1] + by) for eye in (face.left_eye, face.right_eye))
     return Face((x + by, y + by, w, h), left, right, face.score, f"{face.detector}+padded")

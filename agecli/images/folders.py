@@ -67,6 +67,7 @@ def _items(top: str, inside: str, skipped: str | None) -> Iterator[_Item]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder or a link to one."""
     try:
         return entry.is_dir()
     except OSError:  # a link that leads to itself
@@ -74,6 +75,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_empty(folder: str) -> bool:
+    """Whether a folder has no entries, or can't be read."""
     try:
         return not os.listdir(folder)
     except OSError:

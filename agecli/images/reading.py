@@ -102,6 +102,7 @@ def upright_rgb(image: Image.Image) -> Image.Image:
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
+    """An image of any mode as 8-bit RGB."""
     if image.mode.startswith("I"):  # 16 bits, or 16 bits in 32: Pillow would clip them at 255
         deep = np.asarray(image, dtype=np.float32)
         return Image.fromarray((deep / (257 if deep.max() > 255 else 1)).clip(0, 255).astype(np.uint8)).convert("RGB")

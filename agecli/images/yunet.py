@@ -56,6 +56,7 @@ def _decode(outputs: Mapping[str, NDArray[Any]], stride: int, columns: int, min_
 
 @cache
 def _session() -> Any:
+    """The network, loaded once per process."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()

@@ -26,7 +26,7 @@ class StagePooling(nn.Module):
         super().__init__()
         if not hasattr(network, "forward_intermediates") or not hasattr(network, "prune_intermediate_layers"):
             raise InputError(
-                f"{name} can't be asked for the feature maps of its stages", hint="use timm:NAME, or no backbone.stages"
+                f"{name} does not give the feature maps of its stages", hint="use timm:NAME, or no backbone.stages"
             )
         there = len(network.feature_info)
         if stages > there:

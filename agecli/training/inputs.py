@@ -1,4 +1,8 @@
-"""What a fold learns from: the pixels of its faces, or features of a frozen backbone. `make_inputs` decides."""
+"""What a fold learns from: the pixels of its faces, or features of a frozen backbone. `make_inputs` decides.
+
+With pixels, backbone and f are trained, and pictures are augmented. With features, only f is trained, on one vector for
+each face that is computed once and cached, so that a run takes seconds instead of hours.
+"""
 
 from __future__ import annotations
 
@@ -40,19 +44,28 @@ class Inputs(Protocol):
     broken: dict[str, str]  # pictures that are known to be unreadable: path -> reason
 
     def network(self, model: AgeModel) -> nn.Module:
-        """The part of the model that runs while it learns: inputs -> (B, M)."""
+        """The part of the model that is run in training: inputs of a batch -> f(x), (B, M)."""
 
     def trained(self, model: AgeModel) -> list[Part]:
-        """The weights that the optimiser changes, each part with its multiple of the learning rate."""
+        """The weights that are trained, for `make_optimiser`."""
 
     def standardise(self, model: AgeModel, train: Sequence[int]) -> None:
-        """Give f's inputs mean 0 and std 1 over faces of the training part."""
+        """Set the model's scale so that the inputs of f have mean 0 and std 1 over faces of the training part.
+
+        train: indices of the training part in the manifest.
+        """
 
     def batches(self, model: AgeModel, train: Sequence[int], stream: Stream) -> Iterable[Batch]:
-        """The training batches of a stream."""
+        """The training batches of a stream.
+
+        train: indices of the training part in the manifest, from which the stream draws.
+        """
 
     def units(self, model: AgeModel, indices: Sequence[int]) -> Units:
-        """f(x) of some samples, each once, without augmentation."""
+        """f(x) of some samples in evaluation mode, each once, without augmentation.
+
+        indices: in the manifest. The result has the order of `indices`, without unreadable ones.
+        """
 
 
 def pick_workers(workers: int | None, device: torch.device) -> int:

@@ -1,4 +1,8 @@
-"""The run that is requested: a new one, or the one in the folder, with its settings, faces and folds."""
+"""The run that is requested: a new one, or the one in the folder, with its settings, faces and folds.
+
+Settings are merged in this order, later ones win: preset, what the model implies, what the initial model or the backbone
+implies, TOML file, options by short name, settings by dotted name. A resumed run keeps those it was started with.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +108,7 @@ def _resumed_run(request: Request, folder: Path) -> PlannedRun:
     return PlannedRun(run, *read_faces(run, request.data), load_initial(run.config))
 
 
-def asked_for(
+def requested_settings(
     config: str | Path | None, options: Mapping[str, Any], settings: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """All settings that are given, by their dotted names: `settings` override `options`, which override the file.

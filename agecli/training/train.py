@@ -12,19 +12,18 @@ from typing import Any
 import torch
 
 from agecli.core.config import OPTIONS, Config, Ensemble, LeafInit, ModelName, Select, Setup
-from agecli.core.errors import InputError, TrainingError
+from agecli.core.errors import InputError
 from agecli.core.signals import stop_flag
-from agecli.datasets.protocols import Fold, leakage
+from agecli.datasets.protocols import leakage
 from agecli.forest import schedules
 from agecli.model.checkpoint import fingerprint
 from agecli.model.devices import keep_memory, one_thread, pick_device
 from agecli.training import distributed
 from agecli.training.context import FeatureProgress, Listener, RunContext
-from agecli.training.finishing import finish_fold
-from agecli.training.folds import FoldTraining
+from agecli.training.folds import train_fold
 from agecli.training.initialisation import first_model
 from agecli.training.inputs import make_inputs
-from agecli.training.plan import PlannedRun, Request, asked_for, choose_folds, plan_run
+from agecli.training.plan import PlannedRun, Request, choose_folds, plan_run, requested_settings
 from agecli.training.run_folder import check_backbone, is_run, start_run, write_report
 
 log = logging.getLogger("agecli")
@@ -98,7 +97,7 @@ def train(
         Path(data) if data else None,
         Path(out) if out else None,
         preset,
-        asked_for(config, options, settings),
+        requested_settings(config, options, settings),
         {name: str(file) for name, file in (("list", only), ("exclude", exclude)) if file},
         resume,
     )
@@ -107,9 +106,10 @@ def train(
     distributed.join(target)
     try:
         planned = plan_run(request)
+        chosen = choose_folds(folds, len(planned.folds))
         with stop_flag() as stop:
             context = _start(planned, target, workers, listener or Listener(), stop)
-            _train_folds(context, planned, choose_folds(folds, len(planned.folds)))
+            _train_folds(context, planned, chosen)
         return _report(context, planned)
     finally:
         distributed.leave()
@@ -146,7 +146,7 @@ def _train_folds(context: RunContext, planned: PlannedRun, chosen: list[int]) ->
     with one_thread(run.config.backbone.freeze and context.device.type == "cpu"):
         for number in chosen:
             if not run.finished(number):
-                _train_fold(context, planned.folds[number - 1])
+                train_fold(context, planned.folds[number - 1])
             distributed.barrier()
 
 
@@ -170,20 +170,3 @@ def _warn_if_warm(config: Config) -> None:
             T,
             max(0.1, forest.cooling**3),
         )
-
-
-def _train_fold(context: RunContext, fold: Fold) -> None:
-    """Train, select and test one fold, resumed where it was stopped.
-
-    Raises TrainingError if the loss or the weights are not finite, with the last good checkpoint in its message, and
-    Interrupted if the run is to stop.
-    """
-    training = FoldTraining(context, fold)
-    try:
-        training.learn()
-        finish_fold(training)
-    except TrainingError as error:
-        training.write_history()
-        last = training.folder / "last.safetensors"
-        kept = f"the last good checkpoint is {last}" if last.exists() else "no checkpoint had been saved yet"
-        raise TrainingError(f"{error.message}; {kept}", error.hint) from error

@@ -100,7 +100,7 @@ def test_a_list_and_an_exclusion_by_path_name_or_stem(tmp_path: Path) -> None:
     data = tmp_path / "data"
     trees.touch(data, [f"images/{s:03d}A{age:02d}.JPG" for s in range(10) for age in range(10, 20)])
     (tmp_path / "list.txt").write_text("".join(f"00{s}A{age}.JPG\n" for s in range(5) for age in range(10, 20)))
-    rows = agecli.split(data, setup="lopo", list=tmp_path / "list.txt", out=None)
+    rows = agecli.split(data, setup="lopo", only=tmp_path / "list.txt", out=None)
     assert max(row["fold"] for row in rows) == 5
     (tmp_path / "out.csv").write_text("path,problem\nimages/000A10.JPG,x\n001A11,x\nimages/000A10.JPG,y\n")
     rows = agecli.split(data, setup="random", exclude=tmp_path / "out.csv", out=None)
@@ -114,9 +114,9 @@ def test_a_list_and_an_exclusion_by_path_name_or_stem(tmp_path: Path) -> None:
         agecli.split(data, exclude=tmp_path / "out.csv", out=None)
     (tmp_path / "list.txt").write_text("\n")
     with pytest.raises(InputError, match="names no photo"):
-        agecli.split(data, list=tmp_path / "list.txt", out=None)
+        agecli.split(data, only=tmp_path / "list.txt", out=None)
     with pytest.raises(MissingError, match=r"no\.txt"):
-        agecli.split(data, list=tmp_path / "no.txt", out=None)
+        agecli.split(data, only=tmp_path / "no.txt", out=None)
 
 
 def test_a_whole_path_means_that_photo_alone(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def cacd_mat(folder: Path, files: Sequence[str]) -> dict[str, Label] | None:
 
 
 def _cacd_label(row: Mapping[str, Any], named: Label | None) -> Label:
+    """The label of a row; the subject is the name in the photo's file name if it has one, as in photos without a row."""
     return Label(
         age=_whole(row["age"]),
         subject=named.subject if named else _whole(row["identity"]),
@@ -74,6 +75,7 @@ def imdb_wiki_mat(folder: Path, files: Sequence[str]) -> dict[str, Label] | None
 
 
 def _imdb_wiki_label(row: Mapping[str, Any]) -> Label:
+    """The label of a row; `gender` is 0 for women, 1 for men and NaN if it is unknown."""
     birth = _from_matlab_date(float(row["dob"]))
     year = int(row["photo_taken"])
     return Label(
@@ -94,10 +96,12 @@ def _from_matlab_date(number: float) -> date | None:
 
 
 def _whole(value: Any) -> str:
+    """A number as text without decimals; empty if it is missing or NaN."""
     return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(int(value))
 
 
 def _rows(table: Columns) -> Iterator[dict[str, Any]]:
+    """The rows of a table of columns."""
     for values in zip(*table.values(), strict=True):
         yield dict(zip(table, values, strict=True))
 
@@ -120,6 +124,7 @@ def _read_struct(path: Path, struct: str, names: Sequence[str]) -> Columns:
 
 
 def _from_mat5(path: Path, struct: str, names: Sequence[str]) -> Columns:
+    """The fields of a struct in a MATLAB 5 file, by scipy."""
     from scipy.io import loadmat
 
     record = loadmat(path, variable_names=[struct])[struct][0, 0]
@@ -136,6 +141,7 @@ def _plain(cell: Any) -> Any:
 
 
 def _from_hdf5(path: Path, struct: str, names: Sequence[str]) -> Columns:
+    """The fields of a struct in a MATLAB 7.3 file, by h5py."""
     import h5py
 
     with h5py.File(path) as file:

@@ -124,6 +124,7 @@ def _morph_rows(path: Path, names: Mapping[str, str]) -> Iterator[dict[str, str]
 
 
 def _morph_label(row: Mapping[str, str], named: Label | None) -> Label:
+    """The label of a row. The name's age and subject come first; without one, the age follows from the dates."""
     birth, taken = labels.birth_and_photo_dates(row["birth"], row["taken"])
     age = named.age if named else row["age"]
     if not age and birth and taken:
