@@ -1,6 +1,6 @@
-"""The command line: thin commands over the functions of the same names, and one error boundary.
+"""The command line: a command for each function of the same name, and one error boundary.
 
-Nothing here imports torch before a command needs it, so that --help and completion answer at once.
+Nothing here imports torch before a command needs it, so that --help and completion are fast.
 """
 
 from __future__ import annotations
@@ -30,13 +30,17 @@ from agecli.core.errors import AgecliError, Interrupted
 from agecli.core.extras import explain
 from agecli.core.version import __version__
 
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # the disk has no room
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # no space left on the device
 
 
 class Boundary(typer.core.TyperGroup):
-    """Where errors end: what a user can mend is printed in two lines, anything else is our bug and keeps its traceback."""
+    """The error boundary: errors that a user can fix are printed as an error and a hint, without a traceback.
+
+    Anything else is a bug and keeps its traceback.
+    """
 
     def invoke(self, ctx: Any) -> Any:
+        """Run a command. Raises typer.Exit with the exit code of an error."""
         try:
             return super().invoke(ctx)
         except AgecliError as error:
@@ -51,15 +55,17 @@ class Boundary(typer.core.TyperGroup):
         except KeyboardInterrupt:
             _say_error(Interrupted("interrupted"))
             raise typer.Exit(Interrupted.exit_code) from None
-        except BrokenPipeError:  # `agecli predict … | head -1`: the reader has seen enough
+        except BrokenPipeError:  # `agecli predict … | head -1` closes the pipe
             _forget_stdout()
             raise typer.Exit(0) from None
         except OSError as error:
             if error.errno in FULL:
                 _forget_stdout()
-                _say_error(AgecliError(f"can't write: {error.strerror}", "make room, then go on with --resume"))
+                _say_error(
+                    AgecliError(f"can't write: {error.strerror}", "free some space, then continue with --resume")
+                )
             elif error.filename:
-                hint = "is it the path you meant, and may it be written?"
+                hint = "check the path, and its permissions"
                 _say_error(AgecliError(f"{error.filename}: {error.strerror}", hint))
             else:
                 raise
@@ -67,11 +73,12 @@ class Boundary(typer.core.TyperGroup):
 
 
 def _forget_stdout() -> None:
-    """What is left in it can't be written either: Python must not try when it ends."""
+    """Redirect stdout to the null device, because Python would try to flush the rest at exit, and fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say_error(error: AgecliError) -> None:
+    """Print an error and its hint to stderr."""
     typer.echo(f"error: {error.message}", err=True)
     if error.hint:
         typer.echo(f" hint: {error.hint}", err=True)
@@ -87,6 +94,7 @@ app = typer.Typer(
 
 
 def _version(wanted: bool) -> None:
+    """Print the version and exit, if wanted."""
     if wanted:
         typer.echo(f"agecli {__version__}")
         raise typer.Exit
@@ -107,8 +115,11 @@ app.add_typer(plot, name="plot")
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite stop: what is half written is cleared away
+    """The entry point `agecli`: set up signals and stdout, and run the command in sys.argv."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # graceful: temporary files are removed
     if isinstance(sys.stdout, io.TextIOWrapper):
-        encoding = sys.stdout.encoding if sys.stdout.isatty() else "utf-8"  # files and pipes are the same everywhere
-        sys.stdout.reconfigure(encoding=encoding, errors="surrogateescape")  # names of files need not be UTF-8
+        encoding = (
+            sys.stdout.encoding if sys.stdout.isatty() else "utf-8"
+        )  # files and pipes do not depend on the locale
+        sys.stdout.reconfigure(encoding=encoding, errors="surrogateescape")  # file names may not be valid UTF-8
     app()

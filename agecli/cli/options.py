@@ -64,6 +64,7 @@ class Stderr(logging.Handler):
     """Messages to the stderr of the moment: while a bar is drawn, rich replaces it and prints above the bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Print one message."""
         print(self.format(record), file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Progress, on stderr: bars on a terminal, a line now and then in a pipe."""
+"""Progress on stderr: bars on a terminal, a log line every LINE_EVERY seconds in a pipe."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ B = TypeVar("B", bound="Bars")
 
 
 class Bars:
-    """Progress bars on a terminal, none in a pipe or when quiet."""
+    """A context manager with one progress bar for each name; no bars in a pipe, or if quiet.
+
+    >>> with Bars(quiet=False) as bars:
+    ...     bars.show("faces", done=3, total=10)
+    """
 
     def __init__(self, quiet: bool) -> None:
         console = Console(stderr=True, highlight=False)
@@ -35,7 +39,7 @@ class Bars:
             transient=True,
         )
         self.tasks: dict[str, TaskID] = {}
-        self.began: dict[str, tuple[float, int]] = {}  # when a piece of work was first shown, and how far it was
+        self.began: dict[str, tuple[float, int]] = {}  # when a bar was first shown, and how many items were done then
         self.quiet = quiet
         self.spoke = time.monotonic()
 
@@ -49,7 +53,10 @@ class Bars:
         self.progress.stop()
 
     def show(self, name: str, done: int, total: int | None, note: str = "") -> None:
-        """Where a piece of work is, and how fast; a line in a pipe if the last one is some seconds old."""
+        """Show that `done` of `total` items are finished, with a note, by default the items per second.
+
+        total: None if it is not known yet. In a pipe, a line is logged if the last one is LINE_EVERY seconds old.
+        """
         if name not in self.tasks:
             self.began[name] = (time.monotonic(), done)
             self.tasks[name] = self.progress.add_task(escape(name), total=total, completed=done, note="")
@@ -63,10 +70,12 @@ class Bars:
             log.info("%s: %d%s %s", name, done, f" of {total}" if total else "", note)
 
     def drop(self, name: str) -> None:
+        """Remove a bar."""
         with suppress(KeyError):
             self.progress.remove_task(self.tasks.pop(name))
 
     def features(self, done: int, total: int) -> None:
+        """Show the faces whose features are computed; the bar is removed when all are."""
         self.show("features", done, total)
         if done == total:
             self.drop("features")

@@ -1,4 +1,8 @@
-"""The options of a training run, which `train` and `study` share: declared once, settings made from `Config`."""
+"""The options of a training run, which `train` and `study` share: declared once, settings made from `Config`.
+
+Typer reads a command's signature, so that `with_run_options` builds it: the command's own parameters, an option for each
+setting that it names, and the fields of `RunOptions`. To add an option for a setting, add it to `core.config.OPTIONS`.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +70,10 @@ class Choices:
 
 
 def setting_option(name: str) -> inspect.Parameter:
-    """A command's parameter for a setting, by its short name: type, help text and default are those of `Config`."""
+    """A command's parameter for a setting: type, help text, choices and the default that is shown are those of `Config`.
+
+    name: the short one, a key of `core.config.OPTIONS`. The parameter's own default is None: not given.
+    """
     setting = describe(OPTIONS[name])
     default = dict(settings(Config()))[OPTIONS[name]]
     option = typer.Option(

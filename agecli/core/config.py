@@ -7,21 +7,14 @@ of `agecli info --settings` and the errors for values out of bounds are made fro
 # ruff: noqa: RUF009 (`setting` makes a dataclass field)
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal
 
 from agecli.core.errors import InputError
-from agecli.core.settings import Description, parse, setting, walk
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib
+from agecli.core.settings import Description, read_toml, replace_in, setting, walk
 
 ModelName = Literal["drf", "dldlf", "dndf", "drf-nrf", "regression"]
 Setup = Literal["random", "I", "II", "III", "lopo", "cacd-train", "cacd-val", "subject", "column"]
@@ -139,6 +132,7 @@ class TrainingConfig:
     optimiser: Literal["sgd", "adamw"] = setting("adamw", "optimiser")
     lr: float = setting(1e-3, "learning rate", above=0)
     backbone_lr: float = setting(1.0, "learning rate of the backbone, as a multiple of lr", least=0)
+    relative_lr: bool = setting(False, "learning rates of the backbone are shares of the RMS of each tensor")
     layer_decay: float = setting(
         1.0, "factor of the learning rate for each layer of the backbone below the last", above=0, most=1
     )
@@ -275,24 +269,19 @@ def replace(config: Config, changes: Mapping[str, Any]) -> Config:
             near = near or [other for other in known if other.split(".")[-1] == name.split(".")[-1]]
             hint = f"did you mean `{near[0]}`?" if near else "`agecli info --settings` lists them all"
             raise InputError(f"unknown setting `{name}`", hint=hint)
-    changed: Config = _replace(config, changes, "")
+    changed: Config = replace_in(config, changes)
     return changed
 
 
-def _replace(node: Any, changes: Mapping[str, Any], prefix: str) -> Any:
-    types = get_type_hints(type(node))
-    new = {}
-    for item in dataclasses.fields(node):
-        name, value = prefix + item.name, getattr(node, item.name)
-        if dataclasses.is_dataclass(value):
-            new[item.name] = _replace(value, changes, f"{name}.")
-        elif name in changes:
-            new[item.name] = parse(name, changes[name], types[item.name])
-    return dataclasses.replace(node, **new)
-
-
 def check(config: Config) -> Config:
-    """The config itself. Raises InputError for a number out of bounds, and for settings that contradict each other."""
+    """The config itself, if it describes a run that can be trained.
+
+    Raises InputError for a number out of its bounds, with the name, the value and the bounds, and for settings that
+    contradict each other, with what to change.
+
+    >>> check(replace(Config(), {"forest.trees": 0}))
+    InputError: `forest.trees` is 0; it must be above 0
+    """
     for name, description, value in walk(config):
         if isinstance(value, (int, float)) and not description.bounds.allow(value):
             raise InputError(f"`{name}` is {value}", hint=f"it must be {description.bounds}")
@@ -303,6 +292,7 @@ def check(config: Config) -> Config:
 
 
 def _empty_grid(config: Config) -> InputError | None:
+    """An age grid without ages."""
     low, high = config.ages.low, config.ages.high
     if low < high:
         return None
@@ -310,6 +300,7 @@ def _empty_grid(config: Config) -> InputError | None:
 
 
 def _too_few_units(config: Config) -> InputError | None:
+    """Fewer units of f than split nodes in a tree."""
     forest = config.forest
     if forest.units >= forest.splits:
         return None
@@ -320,6 +311,7 @@ def _too_few_units(config: Config) -> InputError | None:
 
 
 def _classes_with_spread(config: Config) -> InputError | None:
+    """DNDF, which has no label distributions, with a spread of them."""
     if config.model != "dndf" or not config.forest.alpha:
         return None
     return InputError(
@@ -329,6 +321,7 @@ def _classes_with_spread(config: Config) -> InputError | None:
 
 
 def _nothing_to_select_on(config: Config) -> InputError | None:
+    """Selection by validation error without a validation part."""
     if config.training.select != "val" or config.data.val_share:
         return None
     return InputError(
@@ -353,15 +346,3 @@ def to_toml(config: Config, comments: bool = False) -> str:
 def from_toml(text: str, base: Config, name: str = "config.toml") -> Config:
     """The settings of a TOML text over those of `base`; `name` is the file's, for errors. Raises InputError."""
     return replace(base, read_toml(text, name))
-
-
-def read_toml(text: str, name: str = "config.toml") -> dict[str, Any]:
-    """The settings of a TOML text, by their dotted names. Raises InputError if it is not TOML."""
-    try:
-        tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{name} is not TOML: {error}", hint="`agecli info --settings` prints a good one") from error
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        flat.update({f"{key}.{inner}": v for inner, v in value.items()} if isinstance(value, dict) else {key: value})
-    return flat

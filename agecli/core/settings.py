@@ -1,14 +1,20 @@
-"""What a setting is: a dataclass field with a type, a default, a meaning and bounds."""
+"""What a setting is: a dataclass field with a type, a default, a meaning and bounds; and how its value is read."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from agecli.core.errors import InputError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,12 @@ def setting(
     below: float | None = None,
     most: float | None = None,
 ) -> Any:
-    """A dataclass field with its default, its meaning in a few words, and the bounds of a number."""
+    """A dataclass field with its default, its meaning in a few words, and the bounds of a number.
+
+    about: starts in lower case, without a full stop; help texts and TOML comments are made from it.
+
+    >>> trees: int = setting(5, "trees, K", above=0)
+    """
     return field(default=default, metadata={"about": about, "bounds": Bounds(above, least, below, most)})
 
 
@@ -58,7 +69,10 @@ class Description:
 
 
 def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Description, Any]]:
-    """The dotted name, the description and the value of every setting in a tree of dataclasses."""
+    """The dotted name, the description and the value of every setting in a tree of dataclasses, in order.
+
+    config: a dataclass whose fields are made by `setting`, or dataclasses of such fields.
+    """
     types = get_type_hints(type(config))
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)
@@ -70,7 +84,13 @@ def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Description, Any]
 
 
 def parse(name: str, value: Any, kind: Any) -> Any:
-    """The value as the setting's type. Raises InputError, which says what the setting takes."""
+    """A value, which may be text, as the setting's type. Raises InputError, which says what the setting takes.
+
+    name: the dotted one, for the error; kind: bool, int, float, str or a Literal of strings.
+
+    >>> parse("training.lr", "1e-3", float)
+    0.001
+    """
     choices = get_args(kind) if get_origin(kind) is Literal else ()
     if choices:
         if isinstance(value, str) and value in choices:
@@ -93,3 +113,31 @@ def parse(name: str, value: Any, kind: Any) -> Any:
             pass
     noun = {bool: "true or false", int: "a whole number", float: "a number"}[kind]
     raise InputError(f"`{name}` can't be {value!r}", hint=f"it takes {noun}")
+
+
+def replace_in(node: Any, changes: Mapping[str, Any], prefix: str = "") -> Any:
+    """A copy of a tree of dataclasses with some settings changed, by their dotted names, which must exist.
+
+    Raises InputError for a value of another type than the setting's.
+    """
+    types = get_type_hints(type(node))
+    new = {}
+    for item in dataclasses.fields(node):
+        name, value = prefix + item.name, getattr(node, item.name)
+        if dataclasses.is_dataclass(value):
+            new[item.name] = replace_in(value, changes, f"{name}.")
+        elif name in changes:
+            new[item.name] = parse(name, changes[name], types[item.name])
+    return dataclasses.replace(node, **new)
+
+
+def read_toml(text: str, name: str = "config.toml") -> dict[str, Any]:
+    """The settings of a TOML text, by their dotted names. Raises InputError if it is not TOML."""
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{name} is not TOML: {error}", hint="`agecli info --settings` prints a good one") from error
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat.update({f"{key}.{inner}": v for inner, v in value.items()} if isinstance(value, dict) else {key: value})
+    return flat

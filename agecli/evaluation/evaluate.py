@@ -15,8 +15,8 @@ import torch
 from agecli.core.ages import READOUTS, Readout
 from agecli.core.errors import InputError
 from agecli.datasets.protocols import leakage
-from agecli.evaluation.inference import Progress, infer, make_inputs, no_progress, stored_predictions
-from agecli.evaluation.selection import Measurement, Request, Selection, select
+from agecli.evaluation.inference import infer, stored_predictions
+from agecli.evaluation.selection import EvaluationRequest, Measurement, Selection, select
 from agecli.model.bundled import DEFAULT, named
 from agecli.model.checkpoint import load_checkpoint
 from agecli.model.devices import keep_memory, pick_device
@@ -24,7 +24,7 @@ from agecli.scoring.comparison import compare, on_common_faces
 from agecli.scoring.groups import MetricRow, breakdown
 from agecli.scoring.metrics import Metrics, Predictions, measure, pool, tidy
 from agecli.training.inference import source_of
-from agecli.training.inputs import Inputs
+from agecli.training.inputs import Inputs, Progress, make_inputs, no_progress
 from agecli.training.results import write_pooled, write_results
 from agecli.training.run_folder import write_report
 
@@ -97,7 +97,9 @@ def evaluate(
         folder = Path(out) if out else None
         if folder and len(distinct) > 1:
             folder /= f"{number}-{path.stem}"
-        request = Request(path, data, setup, cast("Readout | None", readout), tuple(challenge), exclude, folder)
+        request = EvaluationRequest(
+            path, data, setup, cast("Readout | None", readout), tuple(challenge), exclude, folder
+        )
         selection = select(request)
         results += _write(selection, _predict(selection, target, workers, progress))
     return results
@@ -126,7 +128,9 @@ def _predict(selection: Selection, device: torch.device, workers: int | None, pr
         predictions = stored_predictions(measurement, selection.folder(), source)
         if predictions is None:
             if inputs is None or not checkpoint.config.backbone.freeze:  # all folds share a frozen backbone
-                inputs = make_inputs(checkpoint, measurement.manifest, device, workers, progress)
+                inputs = make_inputs(
+                    checkpoint.model, checkpoint.config, measurement.manifest, device, workers, progress
+                )
             predictions, broken = infer(measurement, checkpoint, inputs, device)
         forest = checkpoint.model.forest
         predictions = Predictions.from_pmf(
@@ -151,7 +155,7 @@ def _write(selection: Selection, predicted: Sequence[_Predicted]) -> list[Result
     return results
 
 
-def _write_one(request: Request, predicted: _Predicted, folder: Path) -> Result:
+def _write_one(request: EvaluationRequest, predicted: _Predicted, folder: Path) -> Result:
     """Measure the predictions of one checkpoint, and write its files to `folder`. Warns of training faces among them."""
     measurement, fold = predicted.measurement, predicted.measurement.fold
     rows = write_results(folder, predicted.predictions, predicted.source, request.challenge)

@@ -4,37 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 
-from agecli.datasets.manifest import Manifest
 from agecli.evaluation.selection import Measurement
 from agecli.model.checkpoint import Checkpoint
 from agecli.scoring.metrics import Predictions
-from agecli.training import inputs as training_inputs
 from agecli.training.inference import distributions
 from agecli.training.inputs import Inputs
 from agecli.training.results import read_predictions
 
 log = logging.getLogger("agecli")
-Progress = Callable[[int, int], None]  # features computed so far, and in all
-
-
-def no_progress(done: int, total: int) -> None:
-    """The default of `progress`: reports nothing."""
-
-
-def make_inputs(
-    checkpoint: Checkpoint,
-    manifest: Manifest,
-    device: torch.device,
-    workers: int | None = None,
-    progress: Progress = no_progress,
-) -> Inputs:
-    """The inputs of a checkpoint for all faces of a manifest: cached features if its backbone is frozen, else pixels."""
-    return training_inputs.make_inputs(checkpoint.model, checkpoint.config, manifest, device, workers, progress)
 
 
 def stored_predictions(measurement: Measurement, folder: Path, source: Mapping[str, str]) -> Predictions | None:

@@ -14,7 +14,6 @@ from agecli.core.ages import AgeGrid
 from agecli.core.errors import AgecliError, InputError
 from agecli.core.seeding import generator
 from agecli.datasets.manifest import Manifest, read_manifest
-from agecli.evaluation.inference import Progress, make_inputs, no_progress
 from agecli.evaluation.leaf_statistics import (
     LeafStatistics,
     TreeStatistics,
@@ -28,6 +27,7 @@ from agecli.forest.forests import Forest
 from agecli.model.bundled import DEFAULT
 from agecli.model.checkpoint import Checkpoint, load_checkpoint
 from agecli.model.devices import keep_memory, pick_device
+from agecli.training.inputs import Progress, make_inputs, no_progress
 from agecli.training.run_folder import Source, find_source, trained_on
 
 log = logging.getLogger("agecli")
@@ -130,7 +130,7 @@ def _units(
     """f(x) of the faces that could be read, (B, M), and the reason for each picture that could not, by path."""
     keep_memory()
     model = checkpoint.model.to(device)
-    inputs = make_inputs(checkpoint, manifest, device, workers, progress)
+    inputs = make_inputs(model, checkpoint.config, manifest, device, workers, progress)
     units = inputs.units(model, range(len(manifest.samples)))
     for path, reason in units.broken.items():
         log.warning("left out %s: %s", path, reason)

@@ -19,7 +19,7 @@ from agecli.training.run_folder import Run, finished_folds, open_run, owner_of, 
 
 
 @dataclass(frozen=True)
-class Request:
+class EvaluationRequest:
     """One run or checkpoint to evaluate, and the options of `evaluate` for it."""
 
     model: Path
@@ -46,7 +46,7 @@ class Measurement:
 class Selection:
     """What one request measures."""
 
-    request: Request
+    request: EvaluationRequest
     run: Run | None  # that was named; None for a checkpoint
     data: Path
     own_test_parts: bool  # whether each fold of the run is measured on its own test part
@@ -80,7 +80,7 @@ class Selection:
         return base if self.run else base / request.model.stem
 
 
-def select(request: Request) -> Selection:
+def select(request: EvaluationRequest) -> Selection:
     """Find the checkpoints and faces that a request is about.
 
     Raises MissingError if there is no such run or checkpoint, or if no fold of the run is finished; InputError if a
@@ -109,7 +109,7 @@ def select(request: Request) -> Selection:
     return Selection(request, run, data, False, tuple(_other_faces(request, run, data)))
 
 
-def _own_test_parts(request: Request, run: Run, data: Path) -> Iterator[Measurement]:
+def _own_test_parts(request: EvaluationRequest, run: Run, data: Path) -> Iterator[Measurement]:
     """Each finished fold of a run on its own test part."""
     manifest, folds = read_faces(run, data)
     kept = {sample.path for sample in _leave_out(request, manifest, run.config).samples}
@@ -121,7 +121,7 @@ def _own_test_parts(request: Request, run: Run, data: Path) -> Iterator[Measurem
         yield Measurement(f"fold-{number}", run.checkpoint(number), manifest, part, run.fold(number))
 
 
-def _other_faces(request: Request, run: Run | None, data: Path) -> Iterator[Measurement]:
+def _other_faces(request: EvaluationRequest, run: Run | None, data: Path) -> Iterator[Measurement]:
     """Each checkpoint on the test parts of a setup, or on all faces of a data folder."""
     config = run.config if run else load_checkpoint(request.model).config
     owner, number = (run, 0) if run else owner_of(request.model)
@@ -141,7 +141,7 @@ def _other_faces(request: Request, run: Run | None, data: Path) -> Iterator[Meas
             yield Measurement("/".join(filter(None, (name, part))), checkpoint, manifest, Fold(1, train, val, test))
 
 
-def _read_data(request: Request, owner: Run | None, data: Path, config: Config) -> Manifest:
+def _read_data(request: EvaluationRequest, owner: Run | None, data: Path, config: Config) -> Manifest:
     """The faces of a data folder without the excluded ones; of a run's own folder, those that the run was given."""
     if owner is not None and data.resolve() == owner.data.resolve():
         return _leave_out(request, read_faces(owner, data)[0], config)
@@ -149,7 +149,7 @@ def _read_data(request: Request, owner: Run | None, data: Path, config: Config) 
     return read_manifest(data, AgeGrid(config.ages.low, config.ages.high), exclude=excluded)
 
 
-def _leave_out(request: Request, manifest: Manifest, config: Config) -> Manifest:
+def _leave_out(request: EvaluationRequest, manifest: Manifest, config: Config) -> Manifest:
     """A manifest without the faces that `--exclude` names."""
     if not request.exclude:
         return manifest

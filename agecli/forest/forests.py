@@ -102,6 +102,7 @@ class Forest(Top):
         return torch.einsum("bkl,kla->ba", routing.exp(), self.leaf_pmf().to(routing.dtype)) / routing.shape[1]
 
     def finished(self) -> nn.Module:
+        """Routing and one matrix product with the tabulated leaves."""
         return LeafTable(self)
 
 
@@ -116,6 +117,7 @@ class LeafTable(nn.Module):
         self.register_buffer("leaves", forest.leaf_pmf().float())  # (K, L, A)
 
     def forward(self, units: Tensor) -> Tensor:
+        """The mean over the trees of their mixtures of leaves.   (B, M) -> (B, A)"""
         K, L, A = self.leaves.shape
         return self.forest.route(units).exp().reshape(-1, K * L) @ self.leaves.reshape(K * L, A) / K
 
@@ -141,7 +143,7 @@ class GaussianForest(Forest):
         noise: float = 0.0,
     ) -> None:
         super().__init__(phi, grid)
-        self.noise = noise  # the share of labels that may be anything
+        self.noise = noise  # share of labels taken as uniform noise
         self.floor = floor
         self.kmeans = kmeans  # whether leaves start from k-means clusters of the ages
         self.posterior = posterior  # whether rho depends on the face's age, too; False in NRF
@@ -155,6 +157,7 @@ class GaussianForest(Forest):
 
     @torch.no_grad()
     def start(self, ages: Tensor, source: torch.Generator) -> None:
+        """Set the leaves to k-means clusters, or to random quantiles, of the training ages (n,)."""
         K, L = self.mean.shape
         leaves = (
             gaussian.kmeans_start(ages, K, L, self.floor)
@@ -165,6 +168,7 @@ class GaussianForest(Forest):
         self.variance.copy_(leaves.variance)
 
     def risk(self, log_p: Tensor, y: Tensor) -> Tensor:
+        """The negative log likelihood of the ages, bounded if `noise` is above 0.   (B, K, L), (B,) -> (K,)"""
         if self.noise:
             return gaussian.bounded_risk(log_p, y, self.leaves, self.noise, len(self.grid))
         return gaussian.risk(log_p, y, self.leaves)
@@ -183,6 +187,7 @@ class GaussianForest(Forest):
         self.variance.copy_(leaves.variance)
 
     def leaf_pmf(self) -> Tensor:
+        """The Gaussians as pmfs with the same means.   (K, L, A)"""
         return gaussian_pmf(self.mean, self.variance, self.grid)
 
 
@@ -201,6 +206,7 @@ class CategoricalForest(Forest):
         self.register_buffer("log_pi", pi.log())
 
     def risk(self, log_p: Tensor, y: Tensor) -> Tensor:
+        """The cross entropy of the label distributions and the trees' outputs.   (B, K, L), (B,) -> (K,)"""
         return categorical.risk(log_p, label_distribution(y.to(log_p.dtype), self.alpha, self.grid), self.log_pi.exp())
 
     @torch.no_grad()
@@ -213,4 +219,5 @@ class CategoricalForest(Forest):
         self.log_pi.copy_(pi.log())
 
     def leaf_pmf(self) -> Tensor:
+        """The leaves themselves.   (K, L, A)"""
         return self.log_pi.exp()

@@ -70,4 +70,5 @@ class Reading(nn.Module):
         self.top = top
 
     def forward(self, units: Tensor) -> Tensor:
+        """The distribution of each age.   (B, M) -> (B, A)"""
         return self.top.pmf(self.top.route(units))

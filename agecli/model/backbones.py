@@ -74,6 +74,7 @@ def _try(backbone: Backbone, name: str) -> None:
 
 
 def _torchvision(name: str, size: int, crop_share: float) -> Backbone:
+    """A classifier of torchvision without its last linear layer. Raises InputError if it has none."""
     known = torchvision.models.list_models(module=torchvision.models)
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
@@ -103,6 +104,7 @@ def _torchvision(name: str, size: int, crop_share: float) -> Backbone:
 
 
 def _timm(name: str, size: int, crop_share: float, drop_path: float) -> Backbone:
+    """A network of timm without its classifier. Raises InputError for an unknown name, or no stochastic depth."""
     import timm
     from timm.data.config import resolve_model_data_config
 
@@ -271,4 +273,5 @@ def match_weights(network: nn.Module, state: dict[str, Tensor]) -> Match:
 
 
 def _some(names: tuple[str, ...], most: int = 4) -> str:
+    """The first few of these names."""
     return ", ".join(names[:most]) + (", …" if len(names) > most else "")

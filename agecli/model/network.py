@@ -29,6 +29,7 @@ class Standardise(nn.Module):
         self.register_buffer("std", std)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Standardise along the dimensions of mean and std; the same shape, float32."""
         return (x.float() - self.mean) / self.std
 
 
@@ -40,6 +41,7 @@ class Mirrored(nn.Module):
         self.network = network
 
     def forward(self, pixels: Tensor) -> Tensor:
+        """(B, 3, H, W) -> (B, D)"""
         features: Tensor = (self.network(pixels) + self.network(pixels.flip(-1))) / 2
         return features
 

@@ -17,13 +17,16 @@ EPSILON = 1e-6  # added to variances: the gradient of a root is infinite at 0
 
 
 class StagePooling(nn.Module):
-    """(B, 3, H, W) -> (B, features): mean and std over the positions of each channel of the last `stages` stages."""
+    """(B, 3, H, W) -> (B, features): mean and std over the positions of each channel of the last `stages` stages.
+
+    network: of timm; name: of the backbone, for errors. Raises InputError if it has fewer stages, or gives none.
+    """
 
     def __init__(self, network: Any, stages: int, name: str) -> None:
         super().__init__()
         if not hasattr(network, "forward_intermediates") or not hasattr(network, "prune_intermediate_layers"):
             raise InputError(
-                f"{name} can't be asked for the feature maps of its stages", hint="use timm:NAME, or no backbone.stages"
+                f"{name} does not give the feature maps of its stages", hint="use timm:NAME, or no backbone.stages"
             )
         there = len(network.feature_info)
         if stages > there:
@@ -34,9 +37,11 @@ class StagePooling(nn.Module):
 
     @property
     def features(self) -> int:
+        """The number of features: two for each channel."""
         return int(2 * sum(self.channels))
 
     def forward(self, pixels: Tensor) -> Tensor:
+        """(B, 3, H, W) -> (B, features)"""
         maps = self.network.forward_intermediates(pixels, indices=self.indices, intermediates_only=True)
         return torch.cat([pooled(each) for each in maps], dim=1)
 

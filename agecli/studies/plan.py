@@ -14,14 +14,14 @@ from agecli.core.errors import InputError, MissingError
 from agecli.core.files import write_whole
 from agecli.core.parallel import cores
 from agecli.studies.cells import Cell, Study, find_study
-from agecli.training.plan import asked_for
+from agecli.training.plan import requested_settings
 from agecli.training.run_folder import environment, is_run
 
 FILE = "study.json"
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """The options that all cells of a study are trained with; the field `plan` of study.json."""
 
     study: str
@@ -55,7 +55,7 @@ def make_plan(
     only: str | Path | None = None,
     exclude: str | Path | None = None,
     **named: Any,
-) -> Plan:
+) -> StudyPlan:
     """The plan of a study, from keyword arguments as `train` takes them; `named` are settings by their short names.
 
     jobs: cells to train in parallel, which share the cores
@@ -63,15 +63,15 @@ def make_plan(
     """
     if jobs < 1:
         raise InputError(f"--jobs must be at least 1, not {jobs}", hint="use --jobs 1 or more")
-    changes = asked_for(config, named, settings)
+    changes = requested_settings(config, named, settings)
     source = str(Path(data or "aligned").resolve())
     used, left_out = (str(Path(file).resolve()) if file else None for file in (only, exclude))
-    plan = Plan(name, source, preset, changes, folds, used, left_out, max(1, cores() // jobs))
+    plan = StudyPlan(name, source, preset, changes, folds, used, left_out, max(1, cores() // jobs))
     check_plan(plan)
     return plan
 
 
-def check_plan(plan: Plan) -> None:
+def check_plan(plan: StudyPlan) -> None:
     """Raise InputError for a study that can't run as planned, before anything is written."""
     study = plan.find()
     if clash := sorted(study.settings & plan.settings.keys()):
@@ -94,7 +94,7 @@ def check_plan(plan: Plan) -> None:
         )
 
 
-def open_plan(plan: Plan, folder: Path, resume: bool, data_given: bool) -> Plan:
+def open_plan(plan: StudyPlan, folder: Path, resume: bool, data_given: bool) -> StudyPlan:
     """The plan to run in `folder`: the new one, or that of the study which is resumed there.
 
     data_given: whether the data folder of `plan` was named, and is not only the default
@@ -117,13 +117,13 @@ def open_plan(plan: Plan, folder: Path, resume: bool, data_given: bool) -> Plan:
     return old
 
 
-def _merged(plan: Plan, old: Plan, data_given: bool) -> Plan:
+def _merged(plan: StudyPlan, old: StudyPlan, data_given: bool) -> StudyPlan:
     """The old plan with the options that are given now."""
     given = {key: value for key, value in asdict(plan).items() if value is not None and (data_given or key != "data")}
-    return Plan(**{**asdict(old), **given, "settings": {**old.settings, **plan.settings}})
+    return StudyPlan(**{**asdict(old), **given, "settings": {**old.settings, **plan.settings}})
 
 
-def _start(plan: Plan, folder: Path) -> Plan:
+def _start(plan: StudyPlan, folder: Path) -> StudyPlan:
     """Write study.json to a folder that is empty, or holds a study of which no cell was begun."""
     check_plan(plan)
     if folder.exists() and {place.name for place in folder.iterdir()} - {FILE, "runs"}:
@@ -132,7 +132,7 @@ def _start(plan: Plan, folder: Path) -> Plan:
     return plan
 
 
-def _same_options(old: Plan, new: Plan, folder: Path, data_given: bool) -> None:
+def _same_options(old: StudyPlan, new: StudyPlan, folder: Path, data_given: bool) -> None:
     """Raise InputError if an option is given that differs from the study in `folder`."""
     was, now = _options(old), _options(new)
     if not data_given:
@@ -145,16 +145,16 @@ def _same_options(old: Plan, new: Plan, folder: Path, data_given: bool) -> None:
         )
 
 
-def _options(plan: Plan) -> dict[str, str]:
+def _options(plan: StudyPlan) -> dict[str, str]:
     """All options that were given, by name: settings, and the other fields of a plan."""
     fields = {name: value for name, value in asdict(plan).items() if name not in ("settings", "threads")}
     return {name: str(value) for name, value in {**fields, **plan.settings}.items() if value is not None}
 
 
-def read_plan(file: Path) -> Plan:
+def read_plan(file: Path) -> StudyPlan:
     """The plan in study.json. Raises InputError if the file is damaged."""
     try:
-        return Plan(**json.loads(file.read_text())["plan"])
+        return StudyPlan(**json.loads(file.read_text())["plan"])
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise InputError(f"{file} can't be read: {error}", hint="start the study again with another --out") from error
 

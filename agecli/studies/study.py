@@ -18,7 +18,7 @@ from agecli.model.checkpoint import fingerprint
 from agecli.studies.cells import Cell, Study
 from agecli.studies.listener import StudyListener
 from agecli.studies.paper import BENCHMARKS
-from agecli.studies.plan import Plan, make_plan, note_seconds, open_plan
+from agecli.studies.plan import StudyPlan, make_plan, note_seconds, open_plan
 from agecli.studies.tables import StudyRow, write_table
 from agecli.training.context import Listener
 from agecli.training.initialisation import first_model, load_initial
@@ -44,7 +44,7 @@ class Outcome:
 class CellRun:
     """A cell to train, as it is sent to another process."""
 
-    plan: Plan
+    plan: StudyPlan
     cell: Cell
     folder: Path
     device: str
@@ -141,7 +141,7 @@ def _train_cell(run: CellRun, listener: Listener | None = None) -> CellOutcome:
     options: dict[str, Any] = {"resume": True}  # a run that was begun has its own settings
     if not is_run(run.folder):
         options = {"preset": plan.preset, "settings": {**plan.settings, **run.cell.settings}}
-        options |= {"list": plan.list, "exclude": plan.exclude}
+        options |= {"only": plan.list, "exclude": plan.exclude}
     options |= {"folds": plan.folds, "device": run.device, "workers": run.workers}
     try:
         train(plan.data, out=run.folder, listener=listener, **options)
@@ -150,7 +150,7 @@ def _train_cell(run: CellRun, listener: Listener | None = None) -> CellOutcome:
     return time.monotonic() - began, ""
 
 
-def _count_folds(plan: Plan, runs: Mapping[str, Path], listener: StudyListener) -> None:
+def _count_folds(plan: StudyPlan, runs: Mapping[str, Path], listener: StudyListener) -> None:
     """Report how many folds of all cells are finished, by their files: other processes train them."""
     begun = [run for run in runs.values() if is_run(run)]
     if begun:

@@ -59,7 +59,7 @@ class Average:
 
     @torch.no_grad()
     def settle(self) -> None:
-        """Copy the average into the network, for good."""
+        """Copy the average into the network, for good; afterwards the network has the weights that are tested."""
         averages = self.values
         for name, value in _floats(self.network).items():
             value.copy_(averages[name])

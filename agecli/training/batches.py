@@ -150,6 +150,7 @@ def every_face(faces: Faces, batch_size: int, workers: int, pin: bool = False) -
 
 
 def _loader(faces: Faces, batches: Stream | list[list[Key]], workers: int, pin: bool) -> DataLoader[Batch]:
+    """A DataLoader of the given lists of keys."""
     return DataLoader(faces, batch_sampler=batches, num_workers=workers, pin_memory=pin, collate_fn=faces.collate)  # type: ignore[arg-type]
 
 

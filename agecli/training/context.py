@@ -1,4 +1,4 @@
-"""What the folds of a run share: its faces, inputs and initial model, and who is told of its progress."""
+"""What the folds of a run share: its faces, inputs and initial model, and the callbacks for its progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Distributed training: the ranks that torchrun started, or this process alone."""
+"""Distributed training: the ranks that torchrun started, or this process alone.
+
+All ranks must call the collective functions (`barrier`, `all_reduce`, `total`, `any_rank`, `weighted_mean`,
+`copy_buffers`, and `backward` of a network of `average_gradients`) in the same order, whatever they could read; a rank
+that leaves one out makes the others wait until TIMEOUT. In a run of one process they do nothing.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +52,10 @@ def barrier() -> None:
 
 
 def all_reduce(values: Tensor) -> Tensor:
-    """The sum of a tensor over all ranks, the same on each of them; the tensor itself in a run of one process."""
+    """The sum of a tensor over all ranks, the same on each of them; the tensor itself in a run of one process.
+
+    values: of the same shape and dtype on all ranks, on the CPU or on the rank's GPU; it is not changed.
+    """
     if ranks() > 1:
         values = values.clone()
         dist.all_reduce(values)
@@ -65,8 +73,11 @@ def any_rank(flag: bool) -> bool:
 
 
 def weighted_mean(values: list[float], weight: float) -> list[float]:
-    """The mean of each value over all ranks, weighted by the number of faces behind it. A rank without faces, whose
-    values are not numbers, has no part in it."""
+    """The mean of each value over all ranks, weighted by the number of faces behind it.
+
+    values: as many on each rank; weight: the faces of this rank. A rank with weight 0 does not count, whatever its
+    values. At least one rank must have a weight above 0.
+    """
     if ranks() == 1:
         return values
     sums = torch.tensor([value * weight if weight else 0.0 for value in (*values, 1.0)], dtype=torch.float64)

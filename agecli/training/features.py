@@ -104,9 +104,9 @@ def compute_features(
     """
     store = FeatureStore(cache_folder() / "features.sqlite")
     variant = (("mirrored",) if model.mirror else ()) + (("stages", model.f.in_features) if _is_pooled(model) else ())
-    seen = (VERSION, name, fingerprint(model), model.picture, *variant)
-    what = hashlib.sha256(repr(seen).encode()).digest()
-    keys = [hashlib.sha256(what + content).digest() for content in _contents(folder, samples)]
+    identity = (VERSION, name, fingerprint(model), model.picture, *variant)
+    prefix = hashlib.sha256(repr(identity).encode()).digest()
+    keys = [hashlib.sha256(prefix + content).digest() for content in _contents(folder, samples)]
     known = store.get(keys)
     waiting = [index for index, key in enumerate(keys) if key not in known]
     broken: dict[str, str] = {}
@@ -130,6 +130,7 @@ def compute_features(
 
 
 def _is_pooled(model: AgeModel) -> bool:
+    """Whether the features are pooled feature maps of the backbone's last stages."""
     return isinstance(model.backbone, StagePooling)
 
 

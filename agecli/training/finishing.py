@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -13,19 +12,25 @@ from agecli.core.files import link_whole
 from agecli.core.seeding import generator
 from agecli.model.checkpoint import load_checkpoint, save_checkpoint
 from agecli.scoring.calibration import LEAST_FACES, calibrate
+from agecli.training.fold_training import FoldTraining
 from agecli.training.inference import source_of
 from agecli.training.results import write_results
-
-if TYPE_CHECKING:
-    from agecli.training.folds import FoldTraining
 
 log = logging.getLogger("agecli")
 REFRESH_FACES = 5000  # of the training part: more than enough for 160 leaves
 
 
 def finish_fold(training: FoldTraining) -> None:
-    """Average the weights, refresh the leaves, write both checkpoints, and test the selected one; on rank 0 only the
-    files. Raises TrainingError if the loss or the weights are not finite."""
+    """Finish a fold whose iterations are done; all ranks call it, and rank 0 writes.
+
+    1. The EMA, if there is one, replaces the weights.
+    2. The leaves are refreshed on routing in evaluation mode (`training.refresh_leaves`).
+    3. best.safetensors and last.safetensors get calibrated intervals.
+    4. The selected one predicts the test part: predictions.csv, distributions.npz and metrics.csv.
+    5. state.safetensors is removed.
+
+    Raises TrainingError if the loss or the weights are not finite.
+    """
     learner, training_config = training.learner, training.context.config.training
     learner.check_finite()
     learner.check_weights()

@@ -16,15 +16,15 @@ from agecli.model.network import AgeModel, build_model
 from agecli.model.specs import SPECS
 
 log = logging.getLogger("agecli")
-EYES = (
+INPUT_SETTINGS = (
     "backbone.name",
     "backbone.mirror",
     "backbone.stages",
     "data.size",
     "data.crop_share",
 )  # what the features of a backbone depend on, besides its weights
-COOL = {"forest.split_temperature": 0.0, "forest.leaf_temperature": 1.0}  # annealing would undo what was learned
-SHAPE = (
+ANNEALED = {"forest.split_temperature": 0.0, "forest.leaf_temperature": 1.0}  # annealing would undo what was learned
+FOREST_SHAPE = (
     "model",
     "ages.low",
     "ages.high",
@@ -35,24 +35,24 @@ SHAPE = (
 )  # of splits and leaves
 
 
-def take_over(config: Config, asked: Mapping[str, Any], first: Checkpoint | None) -> Config:
-    """The config with the settings of the model that a run starts from, except those in `asked`, by dotted name.
+def take_over(config: Config, requested: Mapping[str, Any], checkpoint: Checkpoint | None) -> Config:
+    """The config with the settings of the model that a run starts from, except those in `requested`, by dotted name.
 
-    first: the checkpoint of `load_initial`. A model to fine-tune (`--init`) gives its forest, age grid and input;
-    one that only gives its backbone (`--weights`), its input. Raises InputError if both are asked for.
+    checkpoint: that of `load_initial`. A model to fine-tune (`--init`) gives its forest, age grid and input;
+    one that only gives its backbone (`--weights`), its input. Raises InputError if both are requested.
     """
-    if config.init and "backbone.weights" in asked:
+    if config.init and "backbone.weights" in requested:
         raise InputError(f"{config.init} has weights already", hint="leave out --weights, or --init")
-    if not first:
+    if not checkpoint:
         spec = SPECS.get(config.backbone.name)
-        return replace(config, {**spec.settings(), **asked}) if spec else config
-    known = first.config
+        return replace(config, {**spec.settings(), **requested}) if spec else config
+    known = checkpoint.config
     if not config.init:
-        return replace(config, {**_settings(known, EYES), **asked})
-    new = replace(config, {**_settings(known, ("model", "ages.", "forest.", *EYES)), **asked})
+        return replace(config, {**_settings(known, INPUT_SETTINGS), **requested})
+    new = replace(config, {**_settings(known, ("model", "ages.", "forest.", *INPUT_SETTINGS)), **requested})
     if _same_forest(new, known):
-        return replace(new, {**COOL, **asked})
-    return replace(config, {**_settings(known, ("model", "ages.low", "ages.high", *EYES)), **asked})
+        return replace(new, {**ANNEALED, **requested})
+    return replace(config, {**_settings(known, ("model", "ages.low", "ages.high", *INPUT_SETTINGS)), **requested})
 
 
 def load_initial(config: Config) -> Checkpoint | None:
@@ -104,4 +104,4 @@ def first_model(config: Config, checkpoint: Checkpoint | None) -> tuple[AgeModel
 def _same_forest(one: Config, two: Config) -> bool:
     """Whether two configs have forests of the same shape, on the same age grid."""
     known = dict(settings(two))
-    return all(value == known[name] for name, value in settings(one) if name.startswith(SHAPE))
+    return all(value == known[name] for name, value in settings(one) if name.startswith(FOREST_SHAPE))

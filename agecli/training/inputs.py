@@ -1,4 +1,8 @@
-"""What a fold learns from: the pixels of its faces, or features of a frozen backbone. `make_inputs` decides."""
+"""What a fold learns from: the pixels of its faces, or features of a frozen backbone. `make_inputs` decides.
+
+With pixels, backbone and f are trained, and pictures are augmented. With features, only f is trained, on one vector for
+each face that is computed once and cached, so that a run takes seconds instead of hours.
+"""
 
 from __future__ import annotations
 
@@ -40,19 +44,28 @@ class Inputs(Protocol):
     broken: dict[str, str]  # pictures that are known to be unreadable: path -> reason
 
     def network(self, model: AgeModel) -> nn.Module:
-        """The part of the model that runs while it learns: inputs -> (B, M)."""
+        """The part of the model that is run in training: inputs of a batch -> f(x), (B, M)."""
 
     def trained(self, model: AgeModel) -> list[Part]:
-        """The weights that the optimiser changes, each part with its multiple of the learning rate."""
+        """The weights that are trained, for `make_optimiser`."""
 
     def standardise(self, model: AgeModel, train: Sequence[int]) -> None:
-        """Give f's inputs mean 0 and std 1 over faces of the training part."""
+        """Set the model's scale so that the inputs of f have mean 0 and std 1 over faces of the training part.
+
+        train: indices of the training part in the manifest.
+        """
 
     def batches(self, model: AgeModel, train: Sequence[int], stream: Stream) -> Iterable[Batch]:
-        """The training batches of a stream."""
+        """The training batches of a stream.
+
+        train: indices of the training part in the manifest, from which the stream draws.
+        """
 
     def units(self, model: AgeModel, indices: Sequence[int]) -> Units:
-        """f(x) of some samples, each once, without augmentation."""
+        """f(x) of some samples in evaluation mode, each once, without augmentation.
+
+        indices: in the manifest. The result has the order of `indices`, without unreadable ones.
+        """
 
 
 def pick_workers(workers: int | None, device: torch.device) -> int:
@@ -87,9 +100,11 @@ class PixelInputs:
         self.pin = device.type == "cuda"
 
     def network(self, model: AgeModel) -> nn.Module:
+        """Backbone and f: pixels (B, 3, H, W) -> (B, M), in channels-last format."""
         return model.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
     def trained(self, model: AgeModel) -> list[Part]:
+        """The layers of the backbone, but for those in `backbone.frozen_layers`, and f."""
         parts = backbone_parts(model.backbone, self.config.training)
         frozen = min(self.config.backbone.frozen_layers, len(parts))
         for part in parts[:frozen]:
@@ -116,12 +131,14 @@ class PixelInputs:
             standardise(model, torch.cat(values))
 
     def batches(self, model: AgeModel, train: Sequence[int], stream: Stream) -> Iterable[Batch]:
+        """Augmented pixels (B, 3, H, W), uint8, of the samples that a stream draws from `train`."""
         samples = [self.manifest.samples[index] for index in train]
         augment = augmentation(self.config.data.augment, model.picture, self.config.data.mask)
         faces = Faces(self.manifest.folder, samples, model.picture, augment, stream.seed)
         return training_batches(faces, stream, self.workers, self.pin)
 
     def units(self, model: AgeModel, indices: Sequence[int]) -> Units:
+        """f(x) of these samples, read and run through the network batch by batch."""
         faces = Faces(self.manifest.folder, [self.manifest.samples[index] for index in indices], model.picture)
         network = self.network(model).eval()
         values, read, broken = [torch.zeros(0, model.f.out_features)], [], {}
@@ -144,18 +161,23 @@ class FeatureInputs:
         self.readable = ~features.values.isnan().any(dim=1)
 
     def network(self, model: AgeModel) -> nn.Module:
+        """f alone, after standardisation: features (B, D) -> (B, M)."""
         return model.head
 
     def trained(self, model: AgeModel) -> list[Part]:
+        """f alone."""
         return [Part(list(model.f.parameters()))]
 
     def batches(self, model: AgeModel, train: Sequence[int], stream: Stream) -> Iterable[Batch]:
+        """Features (B, D) of the samples that a stream draws from `train`, all of them readable."""
         return feature_batches(self.features.values[list(train)], self.ages[list(train)], stream)
 
     def standardise(self, model: AgeModel, train: Sequence[int]) -> None:
+        """Standardise f's inputs by the features of the whole training part."""
         standardise(model, self.features.values[list(train)])
 
     def units(self, model: AgeModel, indices: Sequence[int]) -> Units:
+        """f(x) of these samples, but for unreadable ones; `broken` are those of the whole manifest."""
         read = tuple(index for index in indices if self.readable[index])
         head = model.head.eval()
         with torch.inference_mode():

@@ -1,6 +1,10 @@
 """The paper's alternating loop: Theta by back-propagation on each mini-batch, the leaves every n_B mini-batches.
 
 It prints and saves nothing: `fit` yields a `Step` after each iteration, and the caller decides.
+
+1. `Learner.learn_splits`: one step of the optimiser on E = R - T * H, with the leaves fixed.
+2. Every `forest.update_every` mini-batches, `Learner.learn_leaves`: a leaf update on the routing of those mini-batches,
+   with Theta fixed. Then T falls and tau rises, as functions of the number of leaf updates.
 """
 
 from __future__ import annotations
@@ -56,7 +60,12 @@ class Step:
 class Learner:
     """A network, its forest and its optimiser, and the state of their training.
 
-    network: inputs -> (B, M), the part of the model that is trained; forest: its leaves are updated here.
+    network: inputs -> (B, M), the part of the model that is trained
+    forest: its leaves are updated here
+    optimiser: of `make_optimiser`, over weights of the network
+    config: the settings of the run; device: that of the network
+
+    On several ranks, all of them hold the same weights, leaves, EMA and optimiser state after each iteration.
     """
 
     def __init__(

@@ -1,4 +1,8 @@
-"""The run that is requested: a new one, or the one in the folder, with its settings, faces and folds."""
+"""The run that is requested: a new one, or the one in the folder, with its settings, faces and folds.
+
+Settings are merged in this order, later ones win: preset, what the model implies, what the initial model or the backbone
+implies, TOML file, options by short name, settings by dotted name. A resumed run keeps those it was started with.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from typing import Any
 from agecli.core import config as configs
 from agecli.core.config import OPTIONS, Config, check, implied, replace
 from agecli.core.errors import InputError, MissingError
+from agecli.core.settings import read_toml
 from agecli.datasets.manifest import Manifest
 from agecli.datasets.protocols import Fold
 from agecli.datasets.splitting import plan
@@ -103,7 +108,7 @@ def _resumed_run(request: Request, folder: Path) -> PlannedRun:
     return PlannedRun(run, *read_faces(run, request.data), load_initial(run.config))
 
 
-def asked_for(
+def requested_settings(
     config: str | Path | None, options: Mapping[str, Any], settings: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """All settings that are given, by their dotted names: `settings` override `options`, which override the file.
@@ -125,7 +130,7 @@ def read_file(file: str | Path | None) -> dict[str, Any]:
     path = Path(file)
     if not path.is_file():
         raise MissingError(f"there is no config file {path}", hint="`agecli info --settings` prints one")
-    return configs.read_toml(path.read_text(encoding="utf-8"), str(path))
+    return read_toml(path.read_text(encoding="utf-8"), str(path))
 
 
 def named_settings(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,11 @@
-"""The run folder: settings, environment and splits of a run, and the results of its folds."""
+"""The run folder: settings, environment and splits of a run, and the results of its folds.
+
+config.toml       every setting
+environment.json  versions, machine, command, data folder, hashes of the manifest and of the initial backbone
+splits.csv        every face of every part of every fold
+fold-<k>/         history.csv, predictions.csv, distributions.npz, metrics.csv, best.safetensors, last.safetensors
+report.csv        a row for each finished fold, their mean and std, and their pooled predictions
+"""
 
 from __future__ import annotations
 
@@ -181,7 +188,7 @@ class Source:
 def find_source(model: str | Path, fold: int | None = None) -> Source:
     """The checkpoint that a user names: a file, `default`, or a run folder, of which the fold, or the first finished one.
 
-    Raises MissingError if it is not there, InputError if a fold of a single checkpoint is asked for.
+    Raises MissingError if it is not there, InputError if a fold of a single checkpoint is requested.
     """
     path = named(model, ".safetensors")
     if not path.exists():

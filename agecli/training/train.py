@@ -23,7 +23,7 @@ from agecli.training.context import FeatureProgress, Listener, RunContext
 from agecli.training.folds import train_fold
 from agecli.training.initialisation import first_model
 from agecli.training.inputs import make_inputs
-from agecli.training.plan import PlannedRun, Request, asked_for, choose_folds, plan_run
+from agecli.training.plan import PlannedRun, Request, choose_folds, plan_run, requested_settings
 from agecli.training.run_folder import check_backbone, is_run, start_run, write_report
 
 log = logging.getLogger("agecli")
@@ -97,7 +97,7 @@ def train(
         Path(data) if data else None,
         Path(out) if out else None,
         preset,
-        asked_for(config, options, settings),
+        requested_settings(config, options, settings),
         {name: str(file) for name, file in (("list", only), ("exclude", exclude)) if file},
         resume,
     )
@@ -106,9 +106,10 @@ def train(
     distributed.join(target)
     try:
         planned = plan_run(request)
+        chosen = choose_folds(folds, len(planned.folds))
         with stop_flag() as stop:
             context = _start(planned, target, workers, listener or Listener(), stop)
-            _train_folds(context, planned, choose_folds(folds, len(planned.folds)))
+            _train_folds(context, planned, chosen)
         return _report(context, planned)
     finally:
         distributed.leave()

@@ -1,6 +1,6 @@
 """Evaluate the default model on held-out photos through `agecli predict`, detection and alignment included.
 
-    python models/recipe/measure.py --train UTKFACE AAF --test FGNET
+    python models/recipe/measure.py --train UTKFACE AAF APPA WIKI --test FGNET
 
 Of the sets it was trained on, only the held-out tenth is used. A photo without a face counts as the median of all training
 ages, with no interval. Writes measured.csv beside the model, and the tables of its card.
@@ -93,7 +93,12 @@ def main() -> None:
     for folder, (samples, others) in chosen.items():
         predictions = predict(folder, samples, median, options.models / "default.onnx", options.readout)
         here = breakdown(predictions)
-        print(f"  MAE {here[0]['mae']}, CS@5 {here[0]['cs5']}", flush=True)
+        balanced = np.mean([row["mae"] for row in here if row["by"] == "decade" and row["images"]])
+        print(
+            f"  MAE {here[0]['mae']}, balanced over decades {balanced:.2f}, CS@5 {here[0]['cs5']}, bias {here[0]['bias']},"
+            f" coverage {here[0]['coverage']}, width {here[0]['width']}",
+            flush=True,
+        )
         rows += [{"data": folder.name, **row} for row in here]
         text += ["", f"**{folder.name}**" + (" (the tenth that was held out)" if others else ""), "", *table(here)]
     write_csv(options.models / "measured.csv", rows, ("data", *GROUP_COLUMNS))

@@ -33,7 +33,7 @@ SMALL = (
 def test_help_and_version_do_not_import_torch() -> None:
     for arguments in (["--help"], ["--version"], ["train", "--help"], ["info", "--settings"]):
         code = f"import sys; from agecli.cli import app; app({arguments!r}, standalone_mode=False); assert 'torch' not in sys.modules"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
 
 
@@ -92,11 +92,11 @@ def test_the_options_of_train_show_the_defaults_of_the_config() -> None:
     assert set(OPTIONS) <= set(inspect.signature(agecli.train).parameters)
 
 
-def test_verbose_adds_debug_messages_and_quiet_takes_all_but_warnings(toy: Path, tmp_path: Path, cli: Cli) -> None:
+def test_verbose_adds_debug_messages_and_quiet_takes_all_but_warnings(toy: Path, tmp_path: Path) -> None:
     base = ("train", "--data", toy, *SMALL, "--iterations", 50)
-    plain = cli(*base, "--out", "plain").stderr
-    verbose = cli(*base, "--out", "verbose", "--verbose").stderr
-    quiet = cli(*base, "--out", "quiet", "--quiet").stderr
+    plain = invoke(*base, "--out", tmp_path / "plain").stderr
+    verbose = invoke(*base, "--out", tmp_path / "verbose", "--verbose").stderr
+    quiet = invoke(*base, "--out", tmp_path / "quiet", "--quiet").stderr
     assert "iteration 50: {'loss'" in verbose
     assert "features of" in verbose
     assert "{'loss'" not in plain
@@ -211,7 +211,7 @@ def test_file_names_need_not_be_utf8(toy: Path, tmp_path: Path) -> None:
     command: list[str | bytes] = [sys.executable, "-m", "agecli", "predict", name, "--no-detect"]
     for form in ("csv", "table", "jsonl"):
         environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
-        done = subprocess.run([*command, "--format", form], capture_output=True, env=environment)
+        done = subprocess.run([*command, "--format", form], capture_output=True, env=environment, timeout=120)
         assert done.returncode == 0, done.stderr
         assert form == "jsonl" or name in done.stdout
 
@@ -227,7 +227,7 @@ def test_a_path_that_can_not_be_written_is_named(toy: Path, tmp_path: Path, trai
 
 def test_a_reader_that_has_seen_enough_is_no_error(toy: Path) -> None:
     command = f"{sys.executable} -m agecli predict {toy}/images --no-detect --batch-size 1 | head -1"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == ""

@@ -191,7 +191,9 @@ def test_cells_on_other_weights_are_not_put_beside_those_there(toy: Path, tmp_pa
     assert "are not the weights that" in run_study("benchmark", *out, "--resume", code=2)
 
 
-def test_folds_are_counted_while_other_processes_train(toy: Path, tmp_path: Path) -> None:
+def test_cells_get_the_options_of_train_and_their_folds_are_counted_while_other_processes_train(
+    toy: Path, tmp_path: Path
+) -> None:
     seen: list[tuple[int, int]] = []
 
     class Counting(StudyListener):
@@ -200,8 +202,12 @@ def test_folds_are_counted_while_other_processes_train(toy: Path, tmp_path: Path
 
     small: dict[str, Any] = {"iterations": 40, "freeze": True, "weights": "none", "setup": "subject"}
     settings = {"data.size": 32, "data.folds": 3}
-    study("benchmark", toy, out=tmp_path / "s", jobs=2, settings=settings, listener=Counting(), **small)
+    left_out = sorted(path.name for path in (toy / "images").iterdir())[::10]
+    (tmp_path / "bad.txt").write_text("\n".join(left_out))
+    small |= {"settings": settings, "exclude": tmp_path / "bad.txt"}
+    outcome = study("benchmark", toy, out=tmp_path / "s", jobs=2, listener=Counting(), **small)
     assert seen[-1] == (6, 6)
+    assert [row["images"] for row in outcome.rows[:2]] == [120 - len(left_out)] * 2
 
 
 def test_a_setting_that_a_study_varies_can_not_be_set(toy: Path, tmp_path: Path) -> None:

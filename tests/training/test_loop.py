@@ -20,7 +20,7 @@ from agecli.model.network import build_forest, start_leaves
 from agecli.training.averaging import Average
 from agecli.training.batches import Batch, Stream, feature_batches
 from agecli.training.loop import Learner, Step, fit
-from agecli.training.optimisation import Part, learning_rate, make_optimiser
+from agecli.training.optimisation import Part, backbone_parts, learning_rate, make_optimiser
 
 CPU = torch.device("cpu")
 torch.set_num_threads(1)  # matrices this small are slower with two
@@ -231,3 +231,35 @@ def test_the_average_of_the_weights_is_shown_for_a_while_and_then_kept() -> None
     assert torch.equal(weight, seen[-1])
     average.settle()
     assert torch.allclose(weight, expected, atol=1e-6)
+
+
+def test_a_state_of_before_the_layers_had_their_own_rates_is_restored_by_name() -> None:
+    """It numbers the weights in another order, without names: matrices first, then biases."""
+    features, y = blobs([10.0, 50.0], 1.0)
+    config = replace(Config(), BASE)
+
+    def deep_learner(by_layer: bool) -> Learner:
+        torch.manual_seed(0)
+        layers = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 64))
+        network = nn.Sequential(layers, nn.Linear(64, 64))
+        parts = backbone_parts(layers, config.training) if by_layer else [Part(list(layers.parameters()))]
+        phi = draw_phi(5, 31, 64, torch.Generator().manual_seed(0))
+        forest = build_forest(config, phi, AgeGrid())
+        start_leaves(forest, y, 0)
+        optimiser = make_optimiser([*parts, Part(list(network[1].parameters()))], config.training)
+        return Learner(network, forest, optimiser, config, CPU)
+
+    before, after = deep_learner(by_layer=False), deep_learner(by_layer=True)
+    for _ in run(before, features, y, 3):
+        pass
+    tensors, values = before.state()
+    names = values.pop("weights")
+    after.restore(tensors, values)
+    restored, values = after.state()
+    assert sorted(values["weights"]) == sorted(names) != values["weights"]
+    for number, name in enumerate(names):
+        slot = values["weights"].index(name)
+        assert torch.equal(tensors[f"optimiser.{number}.exp_avg"], restored[f"optimiser.{slot}.exp_avg"]), name
+    tensors["optimiser.0.exp_avg"] = torch.zeros(7)
+    with pytest.raises(ValueError, match="does not fit"):
+        after.restore(tensors, {"iteration": 3, "scaler": {}})

@@ -47,3 +47,20 @@ def test_a_part_does_not_move_before_its_turn() -> None:
         set_learning_rate(optimiser, 0.1, iteration)
         optimiser.step()
         assert (late.weight.item() != before) == (iteration == 2)
+
+
+def test_relative_rates_follow_the_size_of_each_tensor() -> None:
+    small, large = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
+    nn.init.constant_(small.weight, 0.002)
+    nn.init.constant_(large.weight, 0.05)
+    parts = backbone_parts(nn.Sequential(small, large), TrainingConfig(relative_lr=True, backbone_lr=2.0))
+    optimiser = make_optimiser(parts, TrainingConfig())
+    set_learning_rate(optimiser, 1e-3)
+    assert [group["lr"] for group in optimiser.param_groups] == pytest.approx([4e-6, 1e-4])
+
+
+def test_a_tensor_of_zeros_can_move() -> None:
+    layer = nn.Linear(2, 2, bias=False)
+    nn.init.zeros_(layer.weight)
+    (part,) = backbone_parts(nn.Sequential(layer), TrainingConfig(relative_lr=True))
+    assert part.sizes == pytest.approx([1e-3])

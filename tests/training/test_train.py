@@ -27,7 +27,7 @@ from agecli.forest.forests import Forest
 from agecli.model.checkpoint import load_checkpoint, write_tensors
 from agecli.model.network import build_model
 from agecli.training.batches import Batch, Stream, feature_batches
-from agecli.training.folds import STATE
+from agecli.training.fold_training import STATE
 from agecli.training.run_folder import open_run
 from tests.conftest import Cli, invoke
 

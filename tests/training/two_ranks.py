@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from agecli.cli import main
 from agecli.training import folds
 from agecli.training.finishing import finish_fold
-from agecli.training.folds import FoldTraining
+from agecli.training.fold_training import FoldTraining
 
 
 def finish_and_write(training: FoldTraining) -> None:
