@@ -90,6 +90,15 @@ def test_each_python_file_and_module_that_a_page_names_is_there(page: Path) -> N
         resolve(name)
 
 
+def test_each_name_that_the_contributing_guide_mentions_is_in_the_code() -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## Add a data set")[1]
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "agecli").rglob("*.py"))
+    names = set(re.findall(r"`([A-Za-z_]+)`", guide))
+    assert {"PARSERS", "METADATA", "DETECTORS", "SPECS", "COLUMNS"} <= names
+    for name in names:
+        assert re.search(rf"(^|class |def ){name}\b", source, re.M) or f"    {name}" in source, name
+
+
 def test_the_readme_begins_with_a_command_that_works_and_both_ways_to_install() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert re.search(r"```bash\n(.*)\n", readme)[1] == "pip install . && agecli predict docs/example.jpg"  # type: ignore[index]

@@ -156,7 +156,7 @@ def similarity(one: Floats, two: Floats) -> tuple[float, float]:
         warp = identity
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     registered, cover = (cv2.warpAffine(part, warp, (SIDE, SIDE), flags=flags) for part in (two, np.ones_like(two)))
-    shared = cv2.erode(cover, np.ones((5, 5)), borderValue=0) > 0.999  # without the rim, where pixels are mixed
+    shared = cv2.erode(cover, np.ones((5, 5)), borderValue=(0,)) > 0.999  # without the rim, where pixels are mixed
     if shared.mean() < MIN_OVERLAP:
         return 0.0, 0.0
     a, b = ((part - cv2.GaussianBlur(part, (0, 0), DETAIL))[shared] for part in (one, registered))
