@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -63,10 +63,7 @@ def evaluate(
     if not models and data is None:
         raise InputError("there are no faces to measure on", hint="name a folder with --data DIR, or a run folder")
     from agecli.cli.progress import Bars
-    from agecli.evaluation.evaluate import compare_models, pooled
     from agecli.evaluation.evaluate import evaluate as run
-    from agecli.reports.evaluation_tables import write_evaluation
-    from agecli.reports.tables import destination
     from agecli.scoring.age_checks import parse_challenge
 
     ages = parse_challenge(challenge)
@@ -83,22 +80,31 @@ def evaluate(
             workers=workers,
             progress=bars.features,
         )
-    for result in results:
-        log.info("wrote %s", result.folder / "predictions.csv")
-    wholes = pooled(results, ages)
-    comparison = compare_models({name: whole.predictions for name, whole in wholes.items()}) if len(wholes) > 1 else []
-    if report:
-        _write_report(report, wholes, comparison)
-    with destination(output, sys.stdout) as stream:
-        write_evaluation(results, wholes, comparison, ages, form_of(form, output), stream)
+    _write(results, ages, report, form_of(form, output), output)
     if broken := {path for result in results for path in result.broken}:
         typer.echo(f"{len(broken)} picture(s) could not be read and were left out", err=True)
         raise typer.Exit(1)
 
 
-def _write_report(path: Path, wholes: Mapping[str, Result], comparison: Sequence[Mapping[str, Any]]) -> None:
-    """Write the HTML report of all models."""
-    from agecli.reports.page import model_report, write_page
+def _write(
+    results: Sequence[Result], ages: Sequence[float], report: Path | None, form: str, output: Path | None
+) -> None:
+    """Print the tables of all results, or write them to `output`; write the HTML report if one is requested.
 
-    write_page(path, [model_report(name, whole) for name, whole in wholes.items()], comparison)
-    log.info("wrote %s", path)
+    ages: of age checks; form: table, csv or jsonl
+    """
+    from agecli.evaluation.evaluate import compare_models, pooled
+    from agecli.reports.evaluation_tables import write_evaluation
+    from agecli.reports.tables import destination
+
+    for result in results:
+        log.info("wrote %s", result.folder / "predictions.csv")
+    wholes = pooled(results, ages)
+    comparison = compare_models({name: whole.predictions for name, whole in wholes.items()}) if len(wholes) > 1 else []
+    if report:
+        from agecli.reports.page import model_report, write_page
+
+        write_page(report, [model_report(name, whole) for name, whole in wholes.items()], comparison)
+        log.info("wrote %s", report)
+    with destination(output, sys.stdout) as stream:
+        write_evaluation(results, wholes, comparison, ages, form, stream)

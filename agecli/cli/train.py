@@ -40,6 +40,6 @@ def train(run: RunOptions, options: dict[str, Any]) -> None:
             form = form_of(run.form, run.output)
             single = form == "table" and sum(isinstance(row["fold"], int) for row in report.rows) == 1
             write_rows(report.rows[:1] if single else report.rows, REPORT_COLUMNS, form, stream)
-    if report.broken:
+    if report.broken and main_rank:  # torchrun would stop rank 0 if another one failed before it
         typer.echo(f"{len(report.broken)} picture(s) could not be read and were left out", err=True)
         raise typer.Exit(1)

@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from agecli.core.errors import InputError
@@ -73,14 +74,27 @@ def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Description, Any]
 
     config: a dataclass whose fields are made by `setting`, or dataclasses of such fields.
     """
-    types = get_type_hints(type(config))
+    kind: type = type(config)
+    descriptions = _descriptions(kind)
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)
         if dataclasses.is_dataclass(value):
             yield from walk(value, f"{prefix}{item.name}.")
         else:
-            about, bounds = item.metadata["about"], item.metadata["bounds"]
-            yield prefix + item.name, Description(type(value), about, bounds, get_args(types[item.name])), value
+            yield prefix + item.name, descriptions[item.name], value
+
+
+@cache
+def _descriptions(kind: type) -> dict[str, Description]:
+    """The settings of a dataclass, by field; cached, since evaluating type hints is slow and every command needs it."""
+    types = get_type_hints(kind)
+    return {
+        item.name: Description(
+            type(item.default), item.metadata["about"], item.metadata["bounds"], get_args(types[item.name])
+        )
+        for item in dataclasses.fields(kind)
+        if "about" in item.metadata
+    }
 
 
 def parse(name: str, value: Any, kind: Any) -> Any:

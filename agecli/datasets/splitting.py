@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from agecli.core import config as configs
@@ -46,18 +47,27 @@ def plan(
     ]
 
 
+def assignments(folds: Sequence[Fold]) -> pd.DataFrame:
+    """A row per face, part and fold: `fold` (from 1), `part` (train, val or test) and `sample` (index of the face)."""
+    parts = [(fold.number, part, indices) for fold in folds for part, indices in fold.parts.items()]
+    numbers, names, indices = zip(*parts, strict=True)
+    sizes = [len(part) for part in indices]
+    return pd.DataFrame(
+        {
+            "fold": np.repeat(numbers, sizes),
+            "part": np.repeat(np.array(names, dtype=object), sizes),
+            "sample": np.concatenate([np.asarray(part, dtype=np.int64) for part in indices]),
+        }
+    )
+
+
 @any_bytes()
 def write_splits(path: Path, manifest: Manifest, folds: Sequence[Fold]) -> None:
     """Write splits.csv: one row per face, part and fold, with the first digits of the manifest's hash."""
-    paths = pd.Series([sample.path for sample in manifest.samples], dtype=object)
-    digest = manifest.digest[:DIGEST_DIGITS]
-    parts = [
-        pd.DataFrame({"fold": fold.number, "part": part, "path": paths.iloc[list(indices)], "manifest": digest})
-        for fold in folds
-        for part, indices in fold.parts.items()
-        if indices
-    ]
-    write_table(path, pd.concat(parts)[list(SPLIT_COLUMNS)])
+    table = assignments(folds)
+    table["path"] = np.array([sample.path for sample in manifest.samples], dtype=object)[table["sample"]]
+    table["manifest"] = manifest.digest[:DIGEST_DIGITS]
+    write_table(path, table[list(SPLIT_COLUMNS)])
 
 
 def split(
@@ -94,33 +104,29 @@ def split(
 def describe(samples: Sequence[Sample], folds: Sequence[Fold]) -> list[dict[str, Any]]:
     """A row per non-empty part of each fold: numbers of images and subjects, ages, groups, and leakage of the test part.
 
-    Each sex and race that occurs has a column of its own with its number of images. `leakage` is as in `protocols`.
+    Each sex and race that occurs in a part has a column of its own with its number of images. `subjects` is None if no
+    subject is known. `leakage` is that of `protocols`, None for other parts.
     """
     fields = ("age", "subject", "sex", "race")
-    table = pd.DataFrame({name: pd.Series([getattr(sample, name) for sample in samples]) for name in fields})
+    labels = pd.DataFrame({name: [getattr(sample, name) for sample in samples] for name in fields})
+    faces = assignments(folds).join(labels, on="sample")
+    parts = faces.groupby(["fold", "part"], sort=False)
+    table = parts.agg(images=("age", "size"), youngest=("age", "min"), mean_age=("age", "mean"), oldest=("age", "max"))
+    table.insert(1, "subjects", _known(faces, "subject")["subject"].nunique())
+    for group in ("sex", "race"):
+        table = table.join(_known(faces, group)[group].value_counts().unstack().sort_index(axis=1))
+    leaks = {fold.number: leakage(samples, fold) for fold in folds}
     rows = []
-    for fold in folds:
-        for part, indices in fold.parts.items():
-            if indices:
-                row = {"fold": fold.number, "part": part, **_describe_part(table.iloc[list(indices)])}
-                row["leakage"] = leakage(samples, fold) if part == "test" else None
-                rows.append({name: tidy(value) for name, value in row.items()})
+    for (fold, part), row in zip(table.index, table.to_dict("records"), strict=True):
+        known = {str(name): tidy(float(value)) for name, value in row.items() if not pd.isna(value)}
+        first = {"fold": fold, "part": part, "images": known["images"], "subjects": None}
+        rows.append({**first, **known, "leakage": tidy(leaks[fold]) if part == "test" else None})
     return rows
 
 
-def _describe_part(faces: pd.DataFrame) -> dict[str, Any]:
-    """The columns of `describe` for the faces of one part, but for fold, part and leakage."""
-    row: dict[str, Any] = {
-        "images": len(faces),
-        "subjects": faces.loc[faces["subject"] != "", "subject"].nunique() or None,
-        "youngest": float(faces["age"].min()),
-        "mean_age": float(faces["age"].mean()),
-        "oldest": float(faces["age"].max()),
-    }
-    for group in ("sex", "race"):
-        counts = faces.loc[faces[group] != "", group].value_counts().sort_index()
-        row |= {str(name): count for name, count in counts.to_dict().items()}
-    return row
+def _known(faces: pd.DataFrame, field: str) -> Any:
+    """The faces whose field is not empty, grouped by fold and part."""
+    return faces[faces[field] != ""].groupby(["fold", "part"], sort=False)
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""Inspection: the statistics of a trained forest, on faces of a data folder or of its own training part."""
+"""Inspection: the statistics of a trained forest, on faces of a data folder or of its own training part.
+
+This module finds the checkpoint and the faces; `leaf_statistics` does the maths.
+"""
 
 from __future__ import annotations
 

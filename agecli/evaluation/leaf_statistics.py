@@ -1,4 +1,8 @@
-"""Statistics of a trained forest: usage and width of its leaves, sharpness of its routing, shared units of f."""
+"""Statistics of a trained forest: usage and width of its leaves, sharpness of its routing, shared units of f.
+
+Leaf widths and shared units follow from the checkpoint alone. Usage and sharpness are means over faces, of
+P(l | x) from the routing: B faces, K trees, N split nodes and L leaves of a tree, M units of f.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +78,11 @@ class Routing:
 
 
 def route(forest: Forest, units: Tensor) -> Routing:
-    """Route faces through a forest, in batches of any size with the same result.   units: f(x), (B, M)."""
+    """Route faces through a forest, BATCH at a time; the result does not depend on the batches.
+
+    units: f(x), (B, M), B > 0
+    Example: `route(model.forest, units).usage.amin()` is the share of the least used leaf.
+    """
     with torch.inference_mode():
         parts = [_routing_sums(forest, batch) for batch in units.split(BATCH)]
     return Routing(len(units), *(torch.stack(sums).sum(0) / len(units) for sums in zip(*parts, strict=True)))
@@ -90,13 +98,19 @@ def _routing_sums(forest: Forest, units: Tensor) -> tuple[Tensor, ...]:
 
 
 def node_reach(p: Tensor) -> Tensor:
-    """The probability that a face reaches each split node: the sum of P(l | x) below it.   (B, K, L) -> (B, K, N)"""
+    """The probability that a face reaches each split node: the sum of P(l | x) over the leaves below it.
+
+    p: P(l | x), (B, K, L).   Returns (B, K, N), breadth first; 1 for the root.
+    """
     widths = (2**level for level in range(p.shape[-1].bit_length() - 1))  # 1, 2, 4, … L / 2: breadth first
     return torch.cat([p.unflatten(-1, (width, -1)).sum(-1) for width in widths], dim=-1)
 
 
 def leaf_statistics(forest: Forest, routing: Routing | None) -> tuple[LeafStatistics, ...]:
-    """The statistics of all leaves, tree by tree. Without routing, only what the leaves themselves show."""
+    """The statistics of all K * L leaves, tree by tree, left to right.
+
+    routing: of `route`; without it `faces`, `share` and `dead` are None
+    """
     pmf = wide(forest.leaf_pmf()).numpy()  # (K, L, A)
     mean, std, peak = ages.mean(pmf, forest.grid), ages.std(pmf, forest.grid), pmf.max(-1)
     collapsed = _collapsed(forest)
@@ -113,7 +127,10 @@ def leaf_statistics(forest: Forest, routing: Routing | None) -> tuple[LeafStatis
 
 
 def tree_statistics(forest: Forest, routing: Routing | None) -> tuple[TreeStatistics, ...]:
-    """The statistics of each tree. Without routing, only what its leaves themselves show."""
+    """The statistics of each of the K trees.
+
+    routing: of `route`; without it only the number of leaves and of collapsed leaves is known
+    """
     collapsed = _collapsed(forest)  # (K, L)
     K, L = collapsed.shape
     trees = []
@@ -135,7 +152,10 @@ def _collapsed(forest: Forest) -> Tensor:
 
 
 def unit_use(phi: Tensor, units: int) -> UnitUse:
-    """How the trees share the units of f.   phi: (K, N), the unit of each split node; units: M."""
+    """How the trees share the units of f.
+
+    phi: (K, N), the index of the unit behind each split node; units: their number, M
+    """
     uses = torch.zeros(len(phi), units, dtype=torch.long).scatter_(1, phi.cpu(), 1)  # (K, M): 1 if the tree uses it
     used_by = uses.sum(0).bincount(minlength=len(phi) + 1)
     return UnitUse(units, tuple(used_by.tolist()), tuple(map(tuple, (uses @ uses.T).tolist())))

@@ -1,4 +1,9 @@
-"""Selection: which checkpoints are measured on which faces, and where the results are written."""
+"""Selection: which checkpoints are measured on which faces, and where the results are written.
+
+There are two cases. A run on its own data: each fold on its own test part, whose results the run has already. Anything
+else (other data, a setup, a checkpoint): each checkpoint on all faces or on the test parts of the setup, with results in
+a folder evaluation-<data>. In both, `--exclude` leaves faces out.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +127,10 @@ def _own_test_parts(request: EvaluationRequest, run: Run, data: Path) -> Iterato
 
 
 def _other_faces(request: EvaluationRequest, run: Run | None, data: Path) -> Iterator[Measurement]:
-    """Each checkpoint on the test parts of a setup, or on all faces of a data folder."""
+    """Each checkpoint on the test parts of a setup, or on all faces of a data folder.
+
+    Where the faces are those of the run that the checkpoint is from, its training part is known, for the leakage.
+    """
     config = run.config if run else load_checkpoint(request.model).config
     owner, number = (run, 0) if run else owner_of(request.model)
     manifest = _read_data(request, owner, data, config)

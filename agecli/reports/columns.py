@@ -64,7 +64,11 @@ COLUMNS: dict[str, Column] = {
 
 
 def column(key: str) -> Column:
-    """The description of a column. Error rates of age checks are shares; unknown keys are shown as they are."""
+    """The description of the column with this key.
+
+    Error rates of age checks (fpr_18, …) are shares, with a long heading in words. Other unknown keys are their own
+    heading, and their values are shown as they are.
+    """
     if key in COLUMNS:
         return COLUMNS[key]
     if key.startswith(("fpr_", "fnr_")):

@@ -16,7 +16,11 @@ from agecli.training.run_folder import package_versions
 
 
 def lines() -> Iterator[tuple[str, str]]:
-    """Names and values, one pair for each line of `agecli info`."""
+    """Names and values, one pair for each line of `agecli info`.
+
+    Without torch there are only those that `predict` depends on, and the line to install the rest.
+    Example: `dict(lines())["numpy"]`
+    """
     yield "agecli", __version__
     yield "python", f"{platform.python_version()} ({platform.platform()})"
     yield from package_versions().items()

@@ -138,7 +138,11 @@ def write_page(path: Path, models: Sequence[ModelReport], comparison: Sequence[M
 
 
 def _environment() -> Environment:
-    """Jinja2 with autoescaping, and filters that format columns."""
+    """Jinja2 with autoescaping, and the filters of the template.
+
+    `key|heading`, `key|unit`, `row|value(key)` and `row|ci(key)` format columns; `number|count("face", "faces")` counts.
+    A name that the template misspells is an error.
+    """
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True
     )
@@ -197,7 +201,7 @@ def _figures(models: Sequence[ModelReport]) -> dict[str, Any]:
 
 
 def _worst_faces(model: ModelReport) -> list[FaceCard]:
-    """The faces with the largest errors, each once, also if several folds tested it."""
+    """The WORST faces with the largest absolute errors, largest first; each once, also if several folds tested it."""
     predictions = model.predictions
     worst: dict[str, int] = {}
     for i in np.argsort(-np.abs(predictions.error), kind="stable").tolist():

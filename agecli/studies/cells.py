@@ -1,4 +1,8 @@
-"""The cells of each study: the settings of every run, and the paper's result for it."""
+"""The cells of each study: the settings of every run, and the paper's result for it.
+
+A study is a function that returns its cells; a new one is a new function in `ANY_SETUP`, and a figure in
+`studies.figures.FIGURES`.
+"""
 
 from __future__ import annotations
 

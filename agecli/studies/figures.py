@@ -1,4 +1,7 @@
-"""The figure of each study, as in the paper: the rows of study.csv in, the bytes of a file out."""
+"""The figure of each study, as in the paper: the rows of study.csv in, the bytes of a file out.
+
+All drawing functions have the same parameters: the study, its rows, and the setup that the faces are split by.
+"""
 
 from __future__ import annotations
 
@@ -138,5 +141,6 @@ def draw(study: Study, rows: Rows, setup: str, kind: str) -> bytes:
     """The bytes of a study's figure.
 
     rows: of study.csv; setup: the protocol of the study; kind: svg, png or pdf
+    Example: `draw(outcome.study, outcome.rows, outcome.setup, "png")`
     """
     return FIGURES[study.name].render(kind, study, rows, setup)

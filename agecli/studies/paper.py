@@ -1,4 +1,7 @@
-"""The results in the paper's tables, to compare with. MAE in years, CS@5 as a share."""
+"""The results in the paper's tables, to compare with. MAE in years, CS@5 as a share.
+
+`BENCHMARKS` are its tables of methods, by setup; `ABLATION` is its ablation table, by the name of our cell.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ def write_table(study: Study, runs: Mapping[str, Path], setup: str, folder: Path
 def study_rows(study: Study, runs: Mapping[str, Path], setup: str) -> list[StudyRow]:
     """A row for each finished cell, and what the study reports beside its cells.
 
-    Differences are in MAE to the reference cell, paired by face; empty until that is finished.
+    runs: the run folders of the finished cells, by name
+    Metrics are those of all test faces that the cells have in common, all folds pooled. Differences are in MAE to the reference cell, paired by face; empty until that is finished.
     """
     cells = [cell for cell in study.cells if cell.name in runs]
     if study.name == "entropy":

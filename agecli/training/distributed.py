@@ -1,6 +1,6 @@
 """Distributed training: the ranks that torchrun started, or this process alone.
 
-All ranks must call the collective functions (`barrier`, `all_reduce`, `total`, `any_rank`, `weighted_mean`,
+All ranks must call the collective functions (`barrier`, `all_reduce`, `total`, `any_rank`, `weighted_mean`, `union`,
 `copy_buffers`, and `backward` of a network of `average_gradients`) in the same order, whatever they could read; a rank
 that leaves one out makes the others wait until TIMEOUT. In a run of one process they do nothing.
 """
@@ -83,6 +83,15 @@ def weighted_mean(values: list[float], weight: float) -> list[float]:
     sums = torch.tensor([value * weight if weight else 0.0 for value in (*values, 1.0)], dtype=torch.float64)
     *sums_of_values, weights = all_reduce(sums).tolist()
     return [value / weights for value in sums_of_values]
+
+
+def union(values: dict[str, str]) -> dict[str, str]:
+    """The entries of all ranks together, the same on each of them."""
+    if ranks() == 1:
+        return values
+    parts: list[dict[str, str]] = [{}] * ranks()
+    dist.all_gather_object(parts, values)
+    return {name: value for part in parts for name, value in part.items()}
 
 
 def average_gradients(network: nn.Module, device: torch.device) -> nn.Module:

@@ -151,10 +151,11 @@ def _train_folds(context: RunContext, planned: PlannedRun, chosen: list[int]) ->
 
 
 def _report(context: RunContext, planned: PlannedRun) -> Report:
-    """Write report.csv on rank 0; other ranks return no rows."""
+    """Write report.csv on rank 0; other ranks return no rows. Unreadable pictures are those of all ranks."""
+    broken = distributed.union(context.broken)
     leakages = {fold.number: leakage(planned.manifest.samples, fold) for fold in planned.folds}
     rows = write_report(context.run, leakages) if distributed.rank() == 0 else []
-    return Report(context.run.folder, rows, context.broken)
+    return Report(context.run.folder, rows, broken)
 
 
 def _warn_if_warm(config: Config) -> None:

@@ -82,7 +82,7 @@ def test_setup_iii_is_an_error_when_a_group_is_short_or_race_is_not_known() -> N
         make_folds(morph(women=2569), DataConfig(setup="III"), 0)
     with pytest.raises(InputError) as caught:
         make_folds([dataclasses.replace(s, race="") for s in morph()], DataConfig(setup="III"), 0)
-    assert "nothing of race" in caught.value.hint
+    assert "labels have no race" in caught.value.hint
 
 
 def test_setup_i_draws_5492_faces_of_white_subjects_and_splits_them_five_times() -> None:

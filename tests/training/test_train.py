@@ -364,13 +364,17 @@ def test_balance_draws_rare_ages_more_often(toy: Path, tmp_path: Path, monkeypat
     assert shares[1.0] == pytest.approx(0.5, abs=0.05)
 
 
-def test_a_run_folder_of_before_the_number_of_folds_was_stored_is_read_and_resumed(toy: Path, tmp_path: Path) -> None:
+def test_a_run_folder_of_an_older_version_is_read_and_resumed(toy: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     agecli.train(toy, out=run, setup="subject", folds="1", **TINY)
     about = json.loads((run / "environment.json").read_text())
     assert about.pop("folds") == open_run(run).count_folds() == 5
     (run / "environment.json").write_text(json.dumps(about))
+    later = ("standardise", "noise", "stages", "layer_decay", "unfreeze_every", "mask")  # settings it did not have
+    lines = (run / "config.toml").read_text().splitlines(keepends=True)
+    (run / "config.toml").write_text("".join(line for line in lines if line.split(" =")[0] not in later))
     assert open_run(run).count_folds() == 5
+    assert not open_run(run).config.forest.standardise  # as it was then
     report = agecli.train(out=run, resume=True, folds="1-2")
     assert [row["fold"] for row in report.rows] == [1, 2, "mean", "std", "pooled"]
     del about["backbone_sha256"]

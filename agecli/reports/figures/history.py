@@ -29,6 +29,7 @@ def history(folds: Mapping[int, History]) -> Figure:
     """Loss, entropy, temperatures and errors by iteration, a line for each fold.
 
     folds: the history of each fold by its number, as of `figure_data.read_histories`
+    Example: `history.render("png", read_histories(Path("runs/drf")))`
     """
     figure = Figure(figsize=(TEXT_WIDTH, 4.8), layout=ConstrainedLayoutEngine(wspace=0.03, hspace=0.04))
     panels = figure.subplots(2, 2, sharex=True)

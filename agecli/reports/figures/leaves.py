@@ -25,6 +25,7 @@ def leaves(panels: Sequence[Leaves], ages: Floats | None = None, whose: str = "t
 
     ages: (n,), years, for the histogram; without them there is none
     whose: faces the ages are of
+    Example: `leaves([read_leaves(find_source("runs/drf"))])`
     """
     heights = [1.2] * (ages is not None) + [2.0] * len(panels)
     figure = Figure(figsize=(TEXT_WIDTH, sum(heights) + 0.5), layout="constrained")

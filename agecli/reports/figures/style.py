@@ -89,7 +89,7 @@ def write_figure(path: Path, content: bytes) -> None:
 
 
 def single_axes() -> tuple[Figure, Axes]:
-    """A figure of one column's width with one pair of axes."""
+    """A figure as wide as a column of a paper, with one pair of axes."""
     figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
     return figure, figure.subplots()
 
@@ -104,7 +104,10 @@ def line_style(number: int) -> dict[str, Any]:
 
 
 def label(name: str, most: int = 40) -> str:
-    """A name for a figure: characters that are invalid in SVG become ?, and the middle of a long name is cut out."""
+    """A name for a figure: characters that are invalid in SVG become ?, and the middle of a long name is cut out.
+
+    most: number of characters
+    """
     name = "".join(letter if letter.isprintable() else "?" for letter in name)
     return name if len(name) <= most else f"{name[: most // 2 - 1]}…{name[-most // 2 :]}"
 
