@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from agecli.core.files import read_csv
 from tests.conftest import Cli
 
-DEADLINE = 150  # seconds; two ranks that wait for each other would wait for hours
+DEADLINE = 400  # seconds; two ranks that wait for each other would wait for hours
 SMALL = ["--backbone", "timm:test_efficientnet", "--weights", "none", "--set", "data.size=64", "--device", "cpu"]
 
 
