@@ -99,7 +99,21 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(import_module(f"agecli.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:
-        raise explain(error, f"`agecli.{name}`") or error from None
+        missing = explain(error, f"`agecli.{name}`")
+        if missing is None:
+            raise
+        return _unavailable(name, missing)
+
+
+def _unavailable(name: str, missing: AgecliError) -> Any:
+    """A function that stands for one whose extra is not installed: `help` works, and a call raises MissingError."""
+
+    def function(*arguments: object, **options: object) -> None:
+        raise missing
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Not available: {missing.message}. To install it: {missing.hint}"
+    return function
 
 
 def __dir__() -> list[str]:

@@ -62,7 +62,10 @@ class Boundary(typer.core.TyperGroup):
             if error.errno in FULL:
                 _forget_stdout()
                 _say_error(
-                    AgecliError(f"can't write: {error.strerror}", "free some space, then continue with --resume")
+                    AgecliError(
+                        f"can't write: {error.strerror}",
+                        "free some space, then run the command again; --resume, where there is one, continues it",
+                    )
                 )
             elif error.filename:
                 hint = "check the path, and its permissions"

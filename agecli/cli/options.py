@@ -40,6 +40,7 @@ Output = Annotated[
     ),
 ]
 SETUPS = "The protocol: random, I, II, III, lopo, cacd-train, cacd-val, subject or column."
+DETECTORS = "auto, yunet-dlib, yunet, hog, cnn or haar."
 DATASETS = "auto, morph, fgnet, cacd, utkface, afad, aaf, agedb, appa-real, chalearn, imdb-wiki, csv or folder."
 List = Annotated[
     Path | None, typer.Option("--list", help="Only these photos: a file of names, or a CSV with a column path.")
@@ -61,7 +62,7 @@ def form_of(form: Format | None, output: Path | None) -> str:
 
 
 class Stderr(logging.Handler):
-    """Messages to the stderr of the moment: while a bar is drawn, rich replaces it and prints above the bar."""
+    """Messages to `sys.stderr` as it is at that time: while a progress bar is shown, rich replaces it to print above."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one message."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agecli.cli.options import Device, Form, Output, Quiet, Verbose, form_of, listen
+from agecli.cli.options import DETECTORS, Device, Form, Output, Quiet, Verbose, form_of, listen
 
 if TYPE_CHECKING:
     from agecli.cli.progress import Bars
@@ -26,7 +26,7 @@ Model = Annotated[
     ),
 ]
 NoDetect = Annotated[bool, typer.Option("--no-detect", help="The photos are aligned faces already.")]
-Detector = Annotated[str, typer.Option(help="auto, yunet-dlib, yunet, hog, cnn or haar.")]
+Detector = Annotated[str, typer.Option(help=DETECTORS)]
 Largest = Annotated[bool, typer.Option("--largest", help="Only the main face of each photo: large and central.")]
 MinFace = Annotated[int, typer.Option(min=0, help="Leave out faces smaller than this, in pixels.")]
 MinScore = Annotated[

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from agecli.cli.options import DATASETS, Form, Output, Quiet, Verbose, form_of, listen
+from agecli.cli.options import DATASETS, DETECTORS, Form, Output, Quiet, Verbose, form_of, listen
 
 log = logging.getLogger("agecli")
 
@@ -19,19 +19,19 @@ def preprocess(
     src: Annotated[Path, typer.Argument(help="A data set, or any folder of photos.")],
     out: Annotated[Path, typer.Option(help="Folder for crops, manifest.csv and failures.csv.")],
     dataset: Annotated[str, typer.Option(help=DATASETS)] = "auto",
-    detector: Annotated[str, typer.Option(help="auto, yunet-dlib, yunet, hog, cnn or haar.")] = "auto",
+    detector: Annotated[str, typer.Option(help=DETECTORS)] = "auto",
     target: Annotated[
         str | None,
         typer.Option(
             "--for", metavar="BACKBONE|MODEL", help="Align as this backbone, or this trained model, needs it."
         ),
     ] = None,
-    size: Annotated[int | None, typer.Option(help="Side of a crop, in pixels. [default: 256]")] = None,
+    size: Annotated[int | None, typer.Option(help="Side of a crop, in pixels.", show_default="256")] = None,
     eye_distance: Annotated[
-        float | None, typer.Option(help="Between the eyes, as a share of the side. [default: 0.342]")
+        float | None, typer.Option(help="Between the eyes, as a share of the side.", show_default="0.342")
     ] = None,
     eye_height: Annotated[
-        float | None, typer.Option(help="From the top to the eyes, as a share of the side. [default: 0.312]")
+        float | None, typer.Option(help="From the top to the eyes, as a share of the side.", show_default="0.312")
     ] = None,
     no_detect: Annotated[
         bool, typer.Option("--no-detect", help="The photos are aligned faces already: only resize them.")
@@ -82,7 +82,11 @@ def preprocess(
         write_rows(summary.rows(), ("what", "count"), form_of(form, output), stream)
     if summary.failures:
         if not dry_run:
-            log.warning("%d photos gave no face: see %s", sum(summary.failures.values()), out / "failures.csv")
+            log.warning(
+                "%d photos gave no aligned face: %s has the reasons",
+                sum(summary.failures.values()),
+                out / "failures.csv",
+            )
         raise typer.Exit(1)
 
 

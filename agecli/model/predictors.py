@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from agecli.core.errors import InputError, MissingError
 from agecli.core.extras import require
 from agecli.images.reading import Pixels
+from agecli.model.bundled import named
 from agecli.model.card import Card
 
 METADATA = "agecli"  # the key of the model card in the metadata of an ONNX file
@@ -86,7 +87,13 @@ class TorchPredictor:
     """
 
     def __init__(self, path: Path, device: str) -> None:
-        require("torch", "torchvision", "timm", "safetensors", needed_by=f"the checkpoint {path}")
+        if not path.is_file():
+            raise MissingError(f"there is no model {path}", hint="name a checkpoint or an exported model (.onnx)")
+        bundled = path == named(None, ".safetensors")
+        require(
+            *("torch", "torchvision", "timm", "safetensors"),
+            needed_by=f"--device {device}" if bundled else f"the checkpoint {path}",
+        )
         from agecli.model.checkpoint import load_checkpoint  # imports torch
         from agecli.model.devices import keep_memory, pick_device
 

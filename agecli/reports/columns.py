@@ -1,6 +1,7 @@
 """Column descriptions: the heading, number format and unit of every result, for tables, the HTML page and figures.
 
-A new column of the report is a new entry in `COLUMNS`; programs read the CSV files, which have the keys as headings.
+A new column of the report is an entry in `COLUMNS`, and its key in the tuples below that say which columns are shown where.
+Programs read the CSV files, which have the keys as headings.
 """
 
 from __future__ import annotations
@@ -14,6 +15,13 @@ from agecli.scoring.age_checks import describe_rate
 
 NOMINAL = f"{100 * COVERAGE:.0f} %"  # nominal coverage of the interval
 LEVEL = "95 % CI"
+
+# The keys that are shown, in order: in the terminal (`evaluate`), and on the HTML page.
+TERMINAL = ("images", "mae", "mae_range", "cs5", "bias", "coverage", "width", "nll", "crps", "leakage")
+TERMINAL_COMPARISON = ("model", "images", "mae", "mae_range", "cs5", "difference", "difference_range", "p")
+PAGE_GROUPS = ("group", "images", "subjects", "mae", "cs5", "bias", "coverage", "width")
+PAGE_MODELS = ("model", "images", *PAGE_GROUPS[3:], "nll", "crps", "leakage", "intervals")
+PAGE_COMPARISON = ("model", "images", "mae", "cs5", "difference", "p")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from agecli.training.run_folder import package_versions
 def lines() -> Iterator[tuple[str, str]]:
     """Names and values, one pair for each line of `agecli info`.
 
-    Without torch there are only those that `predict` depends on, and the line to install the rest.
+    Packages of extras that are not installed are marked so; without torch, the last line says how to install them.
     Example: `dict(lines())["numpy"]`
     """
     yield "agecli", __version__

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from agecli.reports.columns import TERMINAL, TERMINAL_COMPARISON
 from agecli.reports.tables import TableRow, with_ranges, write_rows
 from agecli.scoring.age_checks import check_names
 from agecli.scoring.comparison import DIFFERENCE_COLUMNS
@@ -14,8 +15,6 @@ from agecli.scoring.metrics import METRIC_COLUMNS
 if TYPE_CHECKING:
     from agecli.evaluation.evaluate import Result
 
-MAIN_COLUMNS = ("images", "mae", "mae_range", "cs5", "bias", "coverage", "width", "nll", "crps", "leakage")
-COMPARISON_COLUMNS = ("model", "images", "mae", "mae_range", "cs5", "difference", "difference_range", "p")
 SHOWN_GROUPS = ("decade", "sex", "race", "sex x race")
 
 
@@ -50,13 +49,13 @@ def write_evaluation(
         write_rows(rows, columns, form, stream)
         return
     rates = check_names(challenge)
-    write_rows([with_ranges(row) for row in rows], ("model", *MAIN_COLUMNS, *rates), form, stream)
+    write_rows([with_ranges(row) for row in rows], ("model", *TERMINAL, *rates), form, stream)
     if several:
         stream.write("\non the faces that all models were tested on, paired:\n")
-        write_rows([with_ranges(row) for row in comparison], COMPARISON_COLUMNS, form, stream)
+        write_rows([with_ranges(row) for row in comparison], TERMINAL_COMPARISON, form, stream)
     for whole in wholes.values():
         stream.write(f"\n{whole.model}, by group:\n" if several else "\nby group:\n")
-        write_rows(_group_rows(whole), ("group", *MAIN_COLUMNS[:-1], *rates), form, stream)
+        write_rows(_group_rows(whole), ("group", *TERMINAL[:-1], *rates), form, stream)
 
 
 def _group_rows(result: Result) -> list[dict[str, Any]]:

@@ -23,7 +23,15 @@ from agecli.core.ages import span
 from agecli.core.files import write_text
 from agecli.core.version import __version__
 from agecli.images.reading import UnreadableError, read_picture
-from agecli.reports.columns import NOMINAL, column, format_range, format_value
+from agecli.reports.columns import (
+    NOMINAL,
+    PAGE_COMPARISON,
+    PAGE_GROUPS,
+    PAGE_MODELS,
+    column,
+    format_range,
+    format_value,
+)
 from agecli.reports.figures import accuracy, intervals
 from agecli.scoring.groups import SMALL, MetricRow
 from agecli.scoring.metrics import Predictions
@@ -34,9 +42,6 @@ if TYPE_CHECKING:
 TEMPLATES = Path(__file__).parent / "templates"
 WORST = 20  # faces with the largest errors that are shown
 THUMBNAIL = 160  # pixels, of the longer side
-GROUP_COLUMNS = ("group", "images", "subjects", "mae", "cs5", "bias", "coverage", "width")
-MODEL_COLUMNS = ("model", "images", *GROUP_COLUMNS[3:], "nll", "crps", "leakage", "intervals")
-COMPARISON_COLUMNS = ("model", "images", "mae", "cs5", "difference", "p")
 SHOWN = ("decade", "sex", "race")  # kinds of groups whose tables are open; the others are folded
 NO_BREAK_SPACE = "\u00a0"  # no line break before a % sign
 
@@ -126,9 +131,9 @@ def write_page(path: Path, models: Sequence[ModelReport], comparison: Sequence[M
             rates=[key for key in first.rows[0] if key[:4] in ("fpr_", "fnr_") and not key.endswith(("_low", "_high"))],
             any_small=any(row["small"] for model in models for row in model.rows),
             checked_kinds=("all", *SHOWN),
-            group_columns=GROUP_COLUMNS,
-            model_columns=MODEL_COLUMNS,
-            comparison_columns=COMPARISON_COLUMNS,
+            group_columns=PAGE_GROUPS,
+            model_columns=PAGE_MODELS,
+            comparison_columns=PAGE_COMPARISON,
             nominal=_typeset(NOMINAL.replace(" ", "")),
             small=SMALL,
             style=Markup((TEMPLATES / "report.css").read_text(encoding="utf-8")),

@@ -95,7 +95,11 @@ def _calibrate(training: FoldTraining, path: Path) -> None:
 def too_few(val: int, faces: int) -> str:
     """Why intervals are not calibrated, and what would help: `val` of all `faces` to learn from are held out."""
     share = math.ceil(100 * LEAST_FACES / faces) / 100
-    remedy = f"use --set data.val_share={share}" if share <= 0.5 else f"{2 * LEAST_FACES} photos or more are needed"
+    remedy = (
+        f"use --set data.val_share={share}"
+        if share <= 0.5
+        else f"{2 * LEAST_FACES} photos or more besides the test part are needed"
+    )
     return f"{val} validation faces are too few to calibrate intervals, which takes {LEAST_FACES}: {remedy}"
 
 

@@ -38,7 +38,10 @@ from agecli.training.results import read_predictions, write_pooled
 
 log = logging.getLogger("agecli")
 
-PACKAGES = ("torch", "torchvision", "timm", "numpy", "pillow", "safetensors", "typer", "rich")
+PACKAGES = (
+    *("numpy", "onnxruntime", "opencv-python-headless", "pandas", "pillow", "rich", "typer"),
+    *("torch", "torchvision", "timm", "safetensors"),
+)
 BEFORE = {"forest.standardise": False}  # settings that did not exist when a run was started had these values
 REPORT_COLUMNS = ("fold", *METRIC_COLUMNS, "leakage")
 

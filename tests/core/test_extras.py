@@ -55,7 +55,7 @@ def test_info_works_without_torch_and_says_how_to_get_it(toy: Path) -> None:
 
 
 def test_a_python_function_without_its_extra_raises_the_same_error(toy: Path) -> None:
-    done = without("torch", "import agecli; agecli.train", toy)
+    done = without("torch", "import agecli; assert hasattr(agecli, 'train'); agecli.train('toy')", toy)
     assert done.stderr.endswith("MissingError: `agecli.train` needs torch, which is not installed\n")
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from agecli.reports import evaluation_tables, page
+from agecli.reports import columns
 from agecli.reports.columns import COLUMNS, column, format_range, format_value
 from agecli.studies import tables as study_tables
 
 SHOWN = {
-    *evaluation_tables.MAIN_COLUMNS,
-    *evaluation_tables.COMPARISON_COLUMNS,
-    *page.GROUP_COLUMNS,
-    *page.MODEL_COLUMNS,
-    *page.COMPARISON_COLUMNS,
+    *columns.TERMINAL,
+    *columns.TERMINAL_COMPARISON,
+    *columns.PAGE_GROUPS,
+    *columns.PAGE_MODELS,
+    *columns.PAGE_COMPARISON,
     *study_tables.SHOWN,
 }
 
