@@ -13,15 +13,17 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import cv2
 
 from agecli.core.errors import InputError
+from agecli.core.signals import deferred_signals, unblock_signals
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 In = TypeVar("In")
 Out = TypeVar("Out")
+Arguments = ParamSpec("Arguments")
 FEWER_WORKERS = 'Use fewer workers; a Python script needs `if __name__ == "__main__":` around its calls'
 POLL_EVERY = 3.0  # seconds
 QUEUED_PER_PROCESS = 4  # items
@@ -130,20 +132,37 @@ def _killed(advice: str) -> InputError:
     return InputError("a worker was killed", hint=f"did memory run out? {advice}")
 
 
+class _Pool(ProcessPoolExecutor):
+    """A pool whose `submit`, which starts the processes, is not interrupted.
+
+    An interrupted `submit` leaves a process that `shutdown` does not wait for, and its semaphores are removed before it
+    opens them.
+    """
+
+    def submit(
+        self, function: Callable[Arguments, Out], /, *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Future[Out]:
+        """As in the base class; SIGINT and SIGTERM are handled afterwards."""
+        with deferred_signals():
+            return super().submit(function, *args, **kwargs)
+
+
 def _pool(count: int) -> ProcessPoolExecutor:
     """Processes that are not forks of this one: forking a process whose OpenCV or torch has threads can deadlock."""
     if "forkserver" not in multiprocessing.get_all_start_methods():  # Windows
-        return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _start_worker)
+        return _Pool(count, multiprocessing.get_context("spawn"), _start_worker)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["agecli.images.crops"])  # the detectors are loaded once, for all workers
-    return ProcessPoolExecutor(count, context, _start_worker)
+    # the detectors are loaded once, for all workers
+    context.set_forkserver_preload(["agecli.images.crops", "agecli.core.forkserver"])
+    return _Pool(count, context, _start_worker)
 
 
 def _start_worker() -> None:
     """A worker uses one thread, leaves Ctrl-C to its parent, and exits when the parent was killed."""
-    cv2.setNumThreads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    unblock_signals()
+    cv2.setNumThreads(1)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
 
 

@@ -14,6 +14,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from agecli.core.signals import deferred_signals
 from agecli.images.alignment import Photo
 
 STRIDES = (8, 16, 32)  # pixels between the cells of its three output grids
@@ -57,7 +58,8 @@ def _decode(outputs: Mapping[str, NDArray[Any]], stride: int, columns: int, min_
 @cache
 def _session() -> Any:
     """The network, loaded once per process."""
-    import onnxruntime as ort
+    with deferred_signals():  # an interrupted import of onnxruntime raises ImportError
+        import onnxruntime as ort
 
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1  # the network takes two milliseconds

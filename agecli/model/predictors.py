@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from agecli.core.errors import InputError, MissingError
 from agecli.core.extras import require
+from agecli.core.signals import deferred_signals
 from agecli.images.reading import Pixels
 from agecli.model.bundled import named
 from agecli.model.card import Card
@@ -54,7 +55,8 @@ class OnnxPredictor:
 
     def _open(self, batch: int | None = None) -> Any:
         """A session for any batch size, with basic optimisation; or fully optimised for one fixed batch size."""
-        import onnxruntime as ort
+        with deferred_signals():  # an interrupted import of onnxruntime raises ImportError
+            import onnxruntime as ort
 
         options = ort.SessionOptions()
         options.intra_op_num_threads = self.threads

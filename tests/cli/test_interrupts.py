@@ -1,0 +1,62 @@
+"""Ctrl-C and SIGTERM while `agecli predict` starts its worker processes, in real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+DEADLINE = 60.0  # seconds
+DELAYS = (0.03, 0.1, 0.2, 0.3, 0.45)  # seconds after the start of reading; the workers start in the meantime
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no process groups with signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_workers_start_prints_no_traceback(
+    toy: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    for delay in DELAYS:
+        process = _start_predict(toy / "images", tmp_path / f"{delay}.csv")
+        time.sleep(delay)
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)  # as a terminal does
+        else:
+            process.send_signal(number)
+        errors = process.communicate(timeout=DEADLINE)[1]  # until its workers have ended, too: they share stderr
+        assert process.returncode == 130, (delay, errors)
+        assert "Traceback" not in errors, (delay, errors)
+        assert "interrupted" in errors
+
+
+def _start_predict(photos: Path, output: Path) -> subprocess.Popen[str]:
+    """`agecli predict` in a process group of its own, when it begins to read photos."""
+    command = [
+        sys.executable,
+        "-m",
+        "agecli",
+        "predict",
+        *[str(photos)] * 5,
+        "--no-detect",
+        "--workers=2",
+        "-o",
+        str(output),
+    ]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a background job ignores it
+    )
+    end = time.monotonic() + DEADLINE
+    while not output.with_name(f"{output.name}.unfinished").exists():
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return process

@@ -1,0 +1,52 @@
+"""Signals that are handled later."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+
+from agecli.core.signals import deferred_signals
+
+
+def interrupt_myself(completed: list[bool]) -> None:
+    with deferred_signals():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+        completed.append(True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends a process on Windows")
+@pytest.mark.parametrize("other_thread", [False, True], ids=["one thread", "two threads"])
+def test_a_deferred_signal_is_handled_after_the_block(other_thread: bool) -> None:
+    end, completed = threading.Event(), list[bool]()
+    before = signal.getsignal(signal.SIGINT)
+    if other_thread:  # it receives the signal, because the main thread blocks it
+        threading.Thread(target=end.wait, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupt_myself(completed)
+        assert completed
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    finally:
+        end.set()
+        signal.signal(signal.SIGINT, before)
+
+
+def test_outside_the_main_thread_nothing_is_raised() -> None:
+    entered = []
+
+    def enter() -> None:
+        with deferred_signals():
+            entered.append(True)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join(30)
+    assert entered
