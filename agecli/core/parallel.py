@@ -133,10 +133,10 @@ def _killed(advice: str) -> InputError:
 
 
 class _Pool(ProcessPoolExecutor):
-    """A pool whose `submit`, which starts the processes, is not interrupted.
+    """A pool whose `submit`, which starts the processes, and `shutdown`, which waits for them, are not interrupted.
 
     An interrupted `submit` leaves a process that `shutdown` does not wait for, and its semaphores are removed before it
-    opens them.
+    opens them. After an interrupted `shutdown`, this process can wait for its workers forever.
     """
 
     def submit(
@@ -145,6 +145,11 @@ class _Pool(ProcessPoolExecutor):
         """As in the base class; SIGINT and SIGTERM are handled afterwards."""
         with deferred_signals():
             return super().submit(function, *args, **kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """As in the base class; SIGINT and SIGTERM are handled afterwards."""
+        with deferred_signals():
+            super().shutdown(wait, cancel_futures=cancel_futures)
 
 
 def _pool(count: int) -> ProcessPoolExecutor:
