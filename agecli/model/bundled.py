@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agecli.core.errors import MissingError
+from agecli.core.errors import InputError, MissingError
 
 DEFAULT = "default"  # its name, wherever a model can be given
 HERE = Path(__file__).parent.parent
@@ -39,3 +39,22 @@ def named(model: str | Path | None, suffix: str) -> Path:
     suffix: the kind of file wanted of the bundled model.   Example: `named("default", ".onnx")`
     """
     return bundled(suffix) if model is None or str(model) == DEFAULT else Path(model)
+
+
+def check_checkpoint_file(path: Path) -> None:
+    """Check, without torch, that a path can be a checkpoint.
+
+    Raises MissingError if there is no such file, InputError for a folder and for an ONNX file.
+    """
+    if path.is_dir():
+        raise InputError(f"{path} is a folder", hint=f"name a checkpoint in it: {path / 'fold-1' / 'best.safetensors'}")
+    if not path.is_file():
+        removed = (path.parent / "metrics.csv").is_file()
+        raise MissingError(
+            f"there is no checkpoint {path}",
+            hint="its fold is finished, but a study keeps the first fold's only: run it with --keep"
+            if removed
+            else "`agecli train` makes one: runs/NAME/fold-1/best.safetensors",
+        )
+    if path.suffix == ".onnx":
+        raise InputError(f"{path} is an exported graph", hint="name the checkpoint (.safetensors) it was made of")

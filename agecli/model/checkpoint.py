@@ -17,11 +17,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from agecli.core.config import Config, replace, settings
-from agecli.core.errors import InputError, MissingError
+from agecli.core.errors import InputError
 from agecli.core.files import write_whole
 from agecli.core.version import __version__
 from agecli.images.alignment import Alignment
 from agecli.images.reading import PictureSpec
+from agecli.model.bundled import check_checkpoint_file
 from agecli.model.card import Card
 from agecli.model.network import AgeModel, build_model
 from agecli.scoring.calibration import Calibration
@@ -121,18 +122,7 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
 
     Raises MissingError if it is not there, InputError if it is damaged, of another kind, or of a newer format.
     """
-    if path.is_dir():
-        raise InputError(f"{path} is a folder", hint=f"name a checkpoint in it: {path / 'fold-1' / 'best.safetensors'}")
-    if not path.is_file():
-        removed = (path.parent / "metrics.csv").is_file()
-        raise MissingError(
-            f"there is no checkpoint {path}",
-            hint="its fold is finished, but a study keeps the first fold's only: run it with --keep"
-            if removed
-            else "`agecli train` makes one: runs/NAME/fold-1/best.safetensors",
-        )
-    if path.suffix == ".onnx":
-        raise InputError(f"{path} is an exported graph", hint="name the checkpoint (.safetensors) it was made of")
+    check_checkpoint_file(path)
     try:
         with safe_open(path, framework="pt") as file:
             about = file.metadata() or {}

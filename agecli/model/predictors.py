@@ -16,7 +16,7 @@ from agecli.core.errors import InputError, MissingError
 from agecli.core.extras import require
 from agecli.core.signals import deferred_signals
 from agecli.images.reading import Pixels
-from agecli.model.bundled import named
+from agecli.model.bundled import FOLDERS, check_checkpoint_file
 from agecli.model.card import Card
 
 METADATA = "agecli"  # the key of the model card in the metadata of an ONNX file
@@ -89,9 +89,8 @@ class TorchPredictor:
     """
 
     def __init__(self, path: Path, device: str) -> None:
-        if not path.is_file():
-            raise MissingError(f"there is no model {path}", hint="name a checkpoint or an exported model (.onnx)")
-        bundled = path == named(None, ".safetensors")
+        check_checkpoint_file(path)
+        bundled = path.parent in FOLDERS  # chosen because of the device, not named by the user
         require(
             *("torch", "torchvision", "timm", "safetensors"),
             needed_by=f"--device {device}" if bundled else f"the checkpoint {path}",
