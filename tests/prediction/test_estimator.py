@@ -165,9 +165,15 @@ def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
         agecli.load(agecli.load().model, device="cuda")
 
 
-def test_a_checkpoint_without_torch_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_without_torch_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingError, match=r"there is no checkpoint mine\.safetensors"):
+        agecli.load("mine.safetensors")
+    Path("mine.safetensors").touch()
     with pytest.raises(MissingError, match=r"the checkpoint mine\.safetensors needs torch") as caught:
         agecli.load("mine.safetensors")
     assert caught.value.hint == "pip install 'agecli[train]'"
+    with pytest.raises(MissingError, match="--device cuda needs torch"):
+        agecli.load(device="cuda")
     assert agecli.load().card  # ONNX needs none
