@@ -97,6 +97,7 @@ def with_run_options(*names: str) -> Callable[[Callable[..., None]], Callable[..
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        """The command, wrapped so that Typer sees all its options in the signature."""
         hints = get_type_hints(RunOptions, include_extras=True)
         keyword = inspect.Parameter.KEYWORD_ONLY
         shared = [

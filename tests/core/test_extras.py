@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,9 @@ from agecli.core.extras import EXTRAS, explain, require
 
 
 def test_installed_modules_are_no_error() -> None:
-    require("torch", "dlib")
+    installed = ("torch", "dlib")
+    assert all(importlib.util.find_spec(module) for module in installed)
+    require(*installed)
 
 
 @pytest.mark.parametrize(("extra", "module"), [(extra, module) for extra in EXTRAS for module in EXTRAS[extra]])
