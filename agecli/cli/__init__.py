@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import signal
 import sys
 from typing import Annotated, Any
 
@@ -28,6 +27,7 @@ from agecli.cli.toy import toy
 from agecli.cli.train import train
 from agecli.core.errors import AgecliError, Interrupted
 from agecli.core.extras import explain
+from agecli.core.signals import obey_signals
 from agecli.core.version import __version__
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # no space left on the device
@@ -119,7 +119,7 @@ app.add_typer(plot, name="plot")
 
 def main() -> None:
     """The entry point `agecli`: set up signals and stdout, and run the command in sys.argv."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # graceful: temporary files are removed
+    obey_signals()
     if isinstance(sys.stdout, io.TextIOWrapper):
         encoding = (
             sys.stdout.encoding if sys.stdout.isatty() else "utf-8"

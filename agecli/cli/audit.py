@@ -9,7 +9,19 @@ from typing import Annotated
 
 import typer
 
-from agecli.cli.options import DATASETS, Form, Output, Quiet, Verbose, form_of, listen
+from agecli.cli.options import (
+    DATASETS,
+    MAX_MEMORY,
+    TIMEOUT,
+    Form,
+    MaxMemory,
+    Output,
+    Quiet,
+    Timeout,
+    Verbose,
+    form_of,
+    listen,
+)
 
 
 def audit(
@@ -19,6 +31,8 @@ def audit(
         "suspicious.csv"
     ),
     workers: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
+    max_memory: MaxMemory = MAX_MEMORY,
+    timeout: Timeout = TIMEOUT,
     form: Form = None,
     output: Output = None,
     quiet: Quiet = False,
@@ -42,6 +56,8 @@ def audit(
             dataset=dataset,
             out=out,
             workers=workers,
+            max_memory=max_memory,
+            timeout=timeout,
             progress=bars.show,
         )
     shape = form_of(form, output)

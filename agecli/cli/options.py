@@ -23,6 +23,13 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and er
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Debug messages on stderr, too.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
 Workers = Annotated[int | None, typer.Option(min=0, help="Processes that read pictures.", show_default="by device")]
+MaxMemory = Annotated[
+    float, typer.Option(metavar="GB", help="Most memory of a process; a photo that needs more is `crashed`.")
+]
+Timeout = Annotated[
+    float, typer.Option(metavar="SECONDS", help="Most time for a photo; one that takes longer is `crashed`.")
+]
+MAX_MEMORY, TIMEOUT = 1.0, 60.0  # the defaults
 Form = Annotated[
     Format | None, typer.Option("--format", "-f", help="How to print.", show_default="table on a terminal, else jsonl")
 ]

@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agecli.cli.options import DETECTORS, Device, Form, Output, Quiet, Verbose, form_of, listen
+from agecli.cli.options import (
+    DETECTORS,
+    MAX_MEMORY,
+    TIMEOUT,
+    Device,
+    Form,
+    MaxMemory,
+    Output,
+    Quiet,
+    Timeout,
+    Verbose,
+    form_of,
+    listen,
+)
 
 if TYPE_CHECKING:
     from agecli.cli.progress import Bars
@@ -66,6 +79,8 @@ def predict(
     every: Every = "1s",
     batch_size: BatchSize = 32,
     workers: Workers = None,
+    max_memory: MaxMemory = MAX_MEMORY,
+    timeout: Timeout = TIMEOUT,
     resume: Resume = False,
     device: Device = "auto",
     form: Form = None,
@@ -94,6 +109,8 @@ def predict(
         device=device,
         batch_size=batch_size,
         workers=workers or cores(),
+        max_memory=max_memory,
+        timeout=timeout,
         null=null,
     )
     hidden = quiet or (output is None and sys.stdout.isatty())  # records on the terminal are progress enough

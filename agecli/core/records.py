@@ -50,7 +50,7 @@ class Record:
     """
 
     source: str  # file name as it was given; "image 0", "image 1", … for pictures in memory
-    status: str = "ok"  # ok, no_face or unreadable
+    status: str = "ok"  # ok, no_face, unreadable or crashed
     face: int | None = None  # 0, 1, … by size, largest first
     age: float | None = None  # point estimate: mean, median or mode of the distribution
     std: float | None = None  # standard deviation of the distribution

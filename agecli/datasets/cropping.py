@@ -79,6 +79,11 @@ def find_in_photo(options: CropOptions, photo: PhotoToCrop) -> CropResult:
     return _find(options, photo)[1]
 
 
+def crashed_photo(photo: PhotoToCrop, reason: str) -> CropResult:
+    """The result of a photo whose worker process crashed or exceeded a limit."""
+    return _failure(photo, "crashed", reason)
+
+
 def _find(options: CropOptions, photo: PhotoToCrop) -> tuple[Photo, CropResult]:
     """The pixels of a photo, (0, 0, 3) if it can't be read, and the faces in it."""
     pixels: Photo = np.zeros((0, 0, 3), np.uint8)

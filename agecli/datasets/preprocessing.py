@@ -17,9 +17,19 @@ from typing import Any
 from agecli.core.errors import InputError, MissingError
 from agecli.core.files import write_csv, write_text
 from agecli.core.journal import JournalFile
-from agecli.core.parallel import check_workers, process_map
+from agecli.core.parallel import check_workers
+from agecli.core.worker_process import Limits
+from agecli.core.workers import Workers, open_workers, stream
 from agecli.datasets.contact_sheet import draw_contact_sheet
-from agecli.datasets.cropping import EYES, CropOptions, CropResult, PhotoToCrop, crop_photo, find_in_photo
+from agecli.datasets.cropping import (
+    EYES,
+    CropOptions,
+    CropResult,
+    PhotoToCrop,
+    crashed_photo,
+    crop_photo,
+    find_in_photo,
+)
 from agecli.datasets.sources import Source, recognise
 from agecli.datasets.sources.labels import Label
 from agecli.images.alignment import Alignment
@@ -47,7 +57,6 @@ MANIFEST_COLUMNS = (
 FAILURE_COLUMNS = ("source", "status", "reason")
 JOURNAL = ".preprocess.jsonl"
 OPTION_NAMES = {"detect": "--no-detect", "labelled": "--dataset (whether photos have ages)"}
-RESUME_ADVICE = "Resume with --resume and fewer --workers: finished photos are kept"
 
 
 @dataclass(frozen=True)
@@ -82,6 +91,8 @@ def preprocess(
     no_detect: bool = False,
     all_faces: bool = False,
     workers: int = 1,
+    max_memory: float | None = None,
+    timeout: float | None = None,
     resume: bool = False,
     dry_run: bool = False,
     contact_sheet: str | Path | None = None,
@@ -97,7 +108,8 @@ def preprocess(
         Each replaces that of `target` if it is given.
     no_detect: the photos are aligned faces already, and only resized.
     all_faces: crop every face of a photo, not only the main one (`crops.main_face`).
-    workers: number of processes.   resume: continue an interrupted run.   dry_run: detect, but write nothing.
+    workers: number of processes.   max_memory, timeout: most GB for a process and seconds for a photo, as in `predict`.
+    resume: continue an interrupted run.   dry_run: detect, but write nothing.
     contact_sheet: an image file to draw a sample of the crops into.
     progress: called with the numbers of photos done and in all.   recognised: called once with the data set and its size.
 
@@ -111,13 +123,15 @@ def preprocess(
     alignment = _alignment(target, {name: value for name, value in given.items() if value is not None})
     check_detector(detector)
     check_workers(workers)
+    limits = Limits.of(max_memory, timeout)
     source, photos = _list_photos(folder, place, dataset)
     recognised(source.name, len(photos))
     finder = FaceFinder(detector, main_only=not all_faces)
     options = CropOptions(folder, place, alignment, finder, not no_detect, source.name != "folder")
-    if dry_run:
-        return _summary(source, [find_in_photo(options, photo) for photo in photos])
-    results = _crop_all(options, photos, workers, resume, progress)
+    with open_workers(workers, limits) as pool:
+        if dry_run:
+            return _summary(source, list(stream(partial(find_in_photo, options), photos, pool, crashed_photo)))
+        results = _crop_all(options, photos, pool, resume, progress)
     _write_tables(place, source, results)
     if contact_sheet:
         crops = [place / face["path"] for result in results for face in result.get("faces", ())]
@@ -168,7 +182,7 @@ def _inside(file: str) -> PurePath:
 def _crop_all(
     options: CropOptions,
     photos: Sequence[PhotoToCrop],
-    workers: int,
+    workers: Workers | None,
     resume: bool,
     progress: Callable[[int, int], None],
 ) -> list[CropResult]:
@@ -178,11 +192,11 @@ def _crop_all(
         remaining = [photo for photo in photos if photo.source not in done]
         finished = len(photos) - len(remaining)
         progress(finished, len(photos))
-        with process_map(workers, chunk=4, advice=RESUME_ADVICE) as run:
-            for count, result in enumerate(run(partial(crop_photo, options), remaining), finished + 1):
-                journal.append(result)
-                done[result["source"]] = result
-                progress(count, len(photos))
+        cropped = stream(partial(crop_photo, options), remaining, workers, crashed_photo)
+        for count, result in enumerate(cropped, finished + 1):
+            journal.append(result)
+            done[result["source"]] = result
+            progress(count, len(photos))
     return [done[photo.source] for photo in photos]
 
 

@@ -97,7 +97,7 @@ class PhotoFaces:
 
     source: str
     crops: tuple[Crop, ...] = ()
-    status: str = "ok"  # or no_face, unreadable
+    status: str = "ok"  # or no_face, unreadable, crashed
     error: str | None = None
     time: float | None = None  # seconds from the start of the video
 

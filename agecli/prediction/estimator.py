@@ -10,6 +10,7 @@ import numpy as np
 from PIL import Image
 
 from agecli.core.records import Record
+from agecli.core.worker_process import Limits
 from agecli.images.reading import Pixels, cut
 from agecli.model.bundled import to_run
 from agecli.model.card import Card
@@ -55,6 +56,8 @@ class Estimator:
         draw: str | Path | None = None,
         batch_size: int = 32,
         workers: int = 1,
+        max_memory: float | None = None,
+        timeout: float | None = None,
         null: bool = False,
     ) -> Predictions:
         """Find all faces in the images and estimate their ages. `agecli.predict` explains the arguments.
@@ -75,6 +78,7 @@ class Estimator:
             options,
             batch_size=batch_size,
             workers=workers,
+            limits=Limits.of(max_memory, timeout),
             null=null,
             draw=draw,
         )

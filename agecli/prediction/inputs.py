@@ -31,6 +31,7 @@ class Picture:
 
 
 Input = str | Picture | PhotoFaces  # a file name, a picture, or the record of a picture that could not be decoded
+Item = str | Frame | Picture | PhotoFaces  # what a worker processes at a time
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class InputCropper:
 
     cropper: FaceCropper
 
-    def __call__(self, item: str | Frame | Picture | PhotoFaces) -> PhotoFaces:
+    def __call__(self, item: Item) -> PhotoFaces:
         """The faces of a file, a video frame or a picture in memory."""
         if isinstance(item, Picture):
             return self.cropper.crop(item.source, Image.fromarray(item.pixels))
@@ -66,13 +67,20 @@ def read_inputs(images: Images, null: bool = False, skip: str | Path | None = No
             yield Picture(f"image {number}", np.array(image, order="C"))  # a copy: the caller may reuse its buffer
 
 
-def read_items(inputs: Iterable[Input], every: float) -> Iterator[str | Frame | Picture | PhotoFaces]:
+def read_items(inputs: Iterable[Input], every: float) -> Iterator[Item]:
     """What `InputCropper` takes: photos by their names, the frames of videos (`every` seconds), pictures as they are."""
     for item in inputs:
         if isinstance(item, str):
             yield from photos_and_frames([item], every)
         else:
             yield item
+
+
+def crashed_photo(item: Item, reason: str) -> PhotoFaces:
+    """The result of an item whose worker process crashed or exceeded a limit."""
+    if isinstance(item, str):
+        return PhotoFaces(item, status="crashed", error=reason)
+    return PhotoFaces(item.source, status="crashed", error=reason, time=item.time if isinstance(item, Frame) else None)
 
 
 def names_only(inputs: Iterable[Input], purpose: str) -> Iterator[str]:

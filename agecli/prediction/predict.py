@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agecli.core.worker_process import Limits
 from agecli.prediction.estimator import load
 from agecli.prediction.inputs import Images
 from agecli.prediction.options import Options
@@ -27,6 +28,8 @@ def predict(
     device: str = "auto",
     batch_size: int = 32,
     workers: int = 1,
+    max_memory: float | None = None,
+    timeout: float | None = None,
     null: bool = False,
 ) -> Predictions:
     """Find all faces in photos and videos and estimate their ages.
@@ -43,6 +46,9 @@ def predict(
     every: time between two frames of a video: "1s", "500ms", "2m", or seconds.
     draw: a folder for copies of the photos with boxes and ages on them; it is not searched for photos.
     batch_size: faces per batch.   workers: processes that read photos and find faces.
+    max_memory, timeout: most GB for a process and seconds for a photo; a photo beyond either, or one that crashes its
+        process, gets a record with the status "crashed". With None for both and one worker, photos are read in this
+        process, which such a photo ends.
     null: names in lists and on stdin end with a null byte.
 
     Returns an iterator of Records, at least one per photo, with a method to save them: `.save("ages.csv", resume=True)`.
@@ -60,6 +66,7 @@ def predict(
         options,
         batch_size=batch_size,
         workers=workers,
+        limits=Limits.of(max_memory, timeout),
         null=null,
         draw=draw,
     )

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from agecli.core.errors import InputError, Interrupted
 from agecli.core.files import file_hash, is_stream
-from agecli.core.parallel import check_workers, stream
+from agecli.core.parallel import check_workers
 from agecli.core.records import Record
 from agecli.core.streams import Row, destination
+from agecli.core.worker_process import Limits
+from agecli.core.workers import open_workers, stream
 from agecli.images.alignment import Alignment
-from agecli.images.crops import FaceCropper
+from agecli.images.crops import FaceCropper, PhotoFaces
 from agecli.model.card import Card
 from agecli.model.predictors import Predictor
 from agecli.prediction.estimation import photo_records
-from agecli.prediction.inputs import Images, InputCropper, names_only, read_inputs, read_items
+from agecli.prediction.inputs import Images, InputCropper, Item, crashed_photo, names_only, read_inputs, read_items
 from agecli.prediction.journal import Journal, Tally, left_out
 from agecli.prediction.options import Options, check_batch_size
 from agecli.prediction.writing import FORMATS, write_records
@@ -68,6 +70,7 @@ class Predictions(Iterator[Record]):
         *,
         batch_size: int = 32,
         workers: int = 1,
+        limits: Limits | None = None,
         null: bool = False,
         draw: str | Path | None = None,
     ) -> None:
@@ -76,7 +79,7 @@ class Predictions(Iterator[Record]):
         check_workers(workers)
         self.predictor, self.model, self.options = predictor, model, options
         self.images, self.null = images, null
-        self.batch_size, self.workers = batch_size, workers
+        self.batch_size, self.workers, self.limits = batch_size, workers, limits
         self.draw = Path(draw) if draw is not None else None
         self.drawer = _drawer(self.draw, options.every)
         alignment = None if options.no_detect else _alignment(predictor.card, model)
@@ -186,10 +189,14 @@ class Predictions(Iterator[Record]):
             inputs = names_only(inputs, "draw")
         if done is not None:
             inputs = left_out(names_only(inputs, "resume"), done)
-        items = read_items(inputs, options.seconds)
-        photos = stream(self.find_faces, items, self.workers, ahead=2 * self.batch_size)
+        photos = self._crop(read_items(inputs, options.seconds))
         records = photo_records(self.predictor, photos, options, self.batch_size)
         return self.drawer(records) if self.drawer else records
+
+    def _crop(self, items: Iterator[Item]) -> Iterator[PhotoFaces]:
+        """The faces of each item, found by worker processes."""
+        with open_workers(self.workers, self.limits) as workers:
+            yield from stream(self.find_faces, items, workers, crashed_photo, ahead=2 * self.batch_size)
 
     def _header(self, options: Options) -> dict[str, Any]:
         """What the records depend on, for the journal."""
