@@ -5,7 +5,6 @@ Nothing here imports torch before a command needs it, so that --help and complet
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import signal
@@ -28,9 +27,8 @@ from agecli.cli.toy import toy
 from agecli.cli.train import train
 from agecli.core.errors import AgecliError, Interrupted
 from agecli.core.extras import explain
+from agecli.core.files import FULL
 from agecli.core.version import __version__
-
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # no space left on the device
 
 
 class Boundary(typer.core.TyperGroup):

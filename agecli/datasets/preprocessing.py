@@ -15,11 +15,21 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from agecli.core.errors import InputError, MissingError
-from agecli.core.files import write_csv, write_text
+from agecli.core.files import remove_parts, write_csv, write_text
 from agecli.core.journal import JournalFile
+from agecli.core.locks import locked
 from agecli.core.parallel import check_workers, process_map
 from agecli.datasets.contact_sheet import draw_contact_sheet
-from agecli.datasets.cropping import EYES, CropOptions, CropResult, PhotoToCrop, crop_photo, find_in_photo
+from agecli.datasets.cropping import (
+    EYES,
+    CropOptions,
+    CropResult,
+    PhotoToCrop,
+    crop_photo,
+    find_in_photo,
+    is_result,
+    is_whole,
+)
 from agecli.datasets.sources import Source, recognise
 from agecli.datasets.sources.labels import Label
 from agecli.images.alignment import Alignment
@@ -117,8 +127,9 @@ def preprocess(
     options = CropOptions(folder, place, alignment, finder, not no_detect, source.name != "folder")
     if dry_run:
         return _summary(source, [find_in_photo(options, photo) for photo in photos])
-    results = _crop_all(options, photos, workers, resume, progress)
-    _write_tables(place, source, results)
+    with locked(place, folder=True):
+        results = _crop_all(options, photos, workers, resume, progress)
+        _write_tables(place, source, results)
     if contact_sheet:
         crops = [place / face["path"] for result in results for face in result.get("faces", ())]
         draw_contact_sheet(crops, alignment, Path(contact_sheet))
@@ -174,7 +185,7 @@ def _crop_all(
 ) -> list[CropResult]:
     """The results of all photos, in their order; those in the journal are not computed again."""
     with _open_journal(options, resume) as journal:
-        done = {result["source"]: result for result in journal.entries() if _crops_exist(options.out, result)}
+        done = {result["source"]: result for result in journal.entries() if is_whole(options.out, result)}
         remaining = [photo for photo in photos if photo.source not in done]
         finished = len(photos) - len(remaining)
         progress(finished, len(photos))
@@ -184,11 +195,6 @@ def _crop_all(
                 done[result["source"]] = result
                 progress(count, len(photos))
     return [done[photo.source] for photo in photos]
-
-
-def _crops_exist(out: Path, result: CropResult) -> bool:
-    """Whether the crops of a result are still there; a crop that was removed is made again."""
-    return all((out / face["path"]).is_file() for face in result.get("faces", ()))
 
 
 def _open_journal(options: CropOptions, resume: bool) -> JournalFile:
@@ -202,9 +208,8 @@ def _open_journal(options: CropOptions, resume: bool) -> JournalFile:
         raise InputError(
             f"{settings} has another alignment than this run", hint="use the same, or name another folder with --out"
         )
-    journal = JournalFile(path, options.header(), resume, OPTION_NAMES, "name another folder with --out")
-    for part in out.rglob(".*.part") if resume else ():  # crops that a kill left unfinished
-        part.unlink()
+    journal = JournalFile(path, options.header(), resume, OPTION_NAMES, "name another folder with --out", is_result)
+    remove_parts(out)  # left by a kill
     if options.detect:  # faces that came aligned were aligned in another way
         write_text(settings, alignment)
     return journal

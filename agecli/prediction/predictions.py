@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from agecli.core.errors import InputError, Interrupted
 from agecli.core.files import file_hash, is_stream
+from agecli.core.locks import locked
 from agecli.core.parallel import check_workers, stream
 from agecli.core.records import Record
 from agecli.core.streams import Row, destination
@@ -141,7 +142,7 @@ class Predictions(Iterator[Record]):
 
     def _save(self, path: Path, file_format: str, options: Options, resume: bool, progress: Progress | None) -> Summary:
         """Write a regular file by way of its journal."""
-        with Journal(path, self._header(options), resume) as journal:
+        with locked(path), Journal(path, self._header(options), resume) as journal:
             if journal.inputs:
                 log.info("resuming after %d inputs", journal.inputs)
             try:

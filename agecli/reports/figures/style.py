@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from agecli.core.files import write_whole
+from agecli.core.files import write_bytes
 
 log = logging.getLogger("agecli")
 P = ParamSpec("P")
@@ -83,8 +83,7 @@ class drawn(Generic[P]):
 
 def write_figure(path: Path, content: bytes) -> None:
     """Write the bytes of a figure to a file, whole or not at all, and log its name."""
-    with write_whole(path) as part:
-        part.write_bytes(content)
+    write_bytes(path, content)
     log.info("wrote %s", path)
 
 
