@@ -18,6 +18,7 @@ from agecli.cli.evaluate import evaluate
 from agecli.cli.export import export
 from agecli.cli.info import info
 from agecli.cli.inspect import inspect
+from agecli.cli.outputs import Command
 from agecli.cli.plot import plot
 from agecli.cli.predict import predict
 from agecli.cli.preprocess import preprocess
@@ -111,7 +112,7 @@ def options(
 
 
 for command in (preprocess, train, evaluate, split, audit, predict, export, study, inspect, info, toy):
-    app.command()(command)
+    app.command(cls=Command)(command)
 app.add_typer(plot, name="plot")
 
 

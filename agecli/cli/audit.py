@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from agecli.cli.options import DATASETS, Form, Output, Quiet, Verbose, form_of, listen
+from agecli.cli.outputs import Force
 
 
 def audit(
@@ -21,6 +22,7 @@ def audit(
     workers: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
     form: Form = None,
     output: Output = None,
+    force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -41,6 +43,7 @@ def audit(
             data,
             dataset=dataset,
             out=out,
+            force=force,
             workers=workers,
             progress=bars.show,
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agecli.cli.options import DETECTORS, Device, Form, Output, Quiet, Verbose, form_of, listen
+from agecli.cli.outputs import Force
 
 if TYPE_CHECKING:
     from agecli.cli.progress import Bars
@@ -70,6 +71,7 @@ def predict(
     device: Device = "auto",
     form: Form = None,
     output: Output = None,
+    force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -99,7 +101,7 @@ def predict(
     hidden = quiet or (output is None and sys.stdout.isatty())  # records on the terminal are progress enough
     with LateBars(hidden) as progress:
         summary = predictions.save(
-            output or sys.stdout, file_format=form_of(form, output), resume=resume, progress=progress
+            output or sys.stdout, file_format=form_of(form, output), resume=resume, progress=progress, force=force
         )
     if summary.failed:
         typer.echo(summary.message, err=True)

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from agecli.cli.options import DATASETS, DETECTORS, Form, Output, Quiet, Verbose, form_of, listen
+from agecli.cli.outputs import Force
 
 log = logging.getLogger("agecli")
 
@@ -45,6 +46,7 @@ def preprocess(
     contact_sheet: Annotated[Path | None, typer.Option(help="Draw a sample of the crops into this image.")] = None,
     form: Form = None,
     output: Output = None,
+    force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -75,6 +77,7 @@ def preprocess(
             resume=resume,
             dry_run=dry_run,
             contact_sheet=contact_sheet,
+            force=force,
             progress=partial(bars.show, "photos"),
             recognised=partial(_report_source, src),
         )

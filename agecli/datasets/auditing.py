@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from agecli.core.ages import decade_name, parse_age
+from agecli.core.outputs import check_output
 from agecli.core.parallel import check_workers
 from agecli.core.tables import any_bytes, write_table
 from agecli.datasets.duplicates import Duplicates, Progress, find_duplicates
@@ -56,12 +57,14 @@ def audit(
     *,
     dataset: str = "auto",
     out: str | Path = "suspicious.csv",
+    force: bool = False,
     workers: int = 1,
     progress: Progress = lambda what, done, total: None,
 ) -> Audit:
     """Check the labels and photos of a data set, and write what is suspicious to a CSV file that `train --exclude` takes.
 
     folder: with a manifest.csv or labels.csv, or a data set.   dataset: its name, or `auto`.
+    out: the CSV file.   force: replace `out` also if agecli did not write it.
     workers: number of processes.   progress: called with `photos` or `pairs`, the number done, and the number in all.
 
     Raises MissingError or InputError as `manifest.read_labels` does.
@@ -69,6 +72,7 @@ def audit(
         agecli.audit("aligned").findings
     """
     check_workers(workers)
+    check_output(Path(out), ["table"], force=force)
     source, labels = read_labels(Path(folder), dataset)
     duplicates = find_duplicates(Path(folder), labels["path"], workers=workers, progress=progress)
     findings = _all_findings(source, labels, duplicates)

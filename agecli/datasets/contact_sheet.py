@@ -25,7 +25,9 @@ def draw_contact_sheet(crops: Sequence[Path], alignment: Alignment, path: Path) 
     sheet = Image.new("RGB", (COLUMNS * TILE, -(-max(1, len(chosen)) // COLUMNS) * TILE), "white")
     for number, crop in enumerate(chosen):
         _draw_tile(sheet, crop, number % COLUMNS * TILE, number // COLUMNS * TILE, alignment)
-    write_bytes(path, encode(sheet, kind_of_name(path)))
+    exif = Image.Exif()
+    exif[0x0131] = "agecli contact sheet"  # the software, by which `core.outputs` knows that it may be replaced
+    write_bytes(path, encode(sheet, kind_of_name(path), exif=exif))
 
 
 def _draw_tile(sheet: Image.Image, path: Path, x: int, y: int, alignment: Alignment) -> None:

@@ -18,6 +18,7 @@ from agecli.core.errors import InputError, MissingError
 from agecli.core.files import remove_parts, write_csv, write_text
 from agecli.core.journal import JournalFile
 from agecli.core.locks import locked
+from agecli.core.outputs import check_output
 from agecli.core.parallel import check_workers, process_map
 from agecli.datasets.contact_sheet import draw_contact_sheet
 from agecli.datasets.cropping import (
@@ -35,6 +36,7 @@ from agecli.datasets.sources.labels import Label
 from agecli.images.alignment import Alignment
 from agecli.images.crops import FaceFinder
 from agecli.images.detection import check_detector
+from agecli.images.encoding import kind_of_name
 from agecli.images.folders import photos_in
 from agecli.images.reading import SUFFIXES
 from agecli.model.framing import alignment_for
@@ -95,6 +97,7 @@ def preprocess(
     resume: bool = False,
     dry_run: bool = False,
     contact_sheet: str | Path | None = None,
+    force: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
     recognised: Callable[[str, int], None] = lambda name, photos: None,
 ) -> Summary:
@@ -108,7 +111,7 @@ def preprocess(
     no_detect: the photos are aligned faces already, and only resized.
     all_faces: crop every face of a photo, not only the main one (`crops.main_face`).
     workers: number of processes.   resume: continue an interrupted run.   dry_run: detect, but write nothing.
-    contact_sheet: an image file to draw a sample of the crops into.
+    contact_sheet: an image file to draw a sample of the crops into.   force: replace a file that is no contact sheet.
     progress: called with the numbers of photos done and in all.   recognised: called once with the data set and its size.
 
     Photos that fail are counted and listed in failures.csv. Raises MissingError if there are no photos; InputError for
@@ -121,6 +124,9 @@ def preprocess(
     alignment = _alignment(target, {name: value for name, value in given.items() if value is not None})
     check_detector(detector)
     check_workers(workers)
+    if contact_sheet:
+        kind_of_name(Path(contact_sheet))
+        check_output(Path(contact_sheet), ["picture"], force=force)
     source, photos = _list_photos(folder, place, dataset)
     recognised(source.name, len(photos))
     finder = FaceFinder(detector, main_only=not all_faces)
@@ -203,6 +209,8 @@ def _open_journal(options: CropOptions, resume: bool) -> JournalFile:
     path, settings = out / JOURNAL, out / "alignment.toml"
     if (path.exists() or (out / "manifest.csv").exists()) and not resume:
         raise InputError(f"{out} holds faces already", hint="continue with --resume, or name another folder with --out")
+    if not path.exists() and not (out / "manifest.csv").exists() and (foreign := _foreign_file(out)):
+        raise InputError(f"{foreign} was not written by `preprocess`", hint="name another folder with --out")
     alignment = options.alignment.to_toml()
     if settings.exists() and settings.read_text(encoding="utf-8") != alignment:
         raise InputError(
@@ -213,6 +221,12 @@ def _open_journal(options: CropOptions, resume: bool) -> JournalFile:
     if options.detect:  # faces that came aligned were aligned in another way
         write_text(settings, alignment)
     return journal
+
+
+def _foreign_file(out: Path) -> Path | None:
+    """A file that a new run could replace; None if there is none."""
+    crops = (path for name in ("faces", "more-faces") for path in (out / name).rglob("*"))
+    return next((path for path in (out / "failures.csv", *crops) if path.is_file()), None)
 
 
 def _write_tables(out: Path, source: Source, results: Sequence[CropResult]) -> None:

@@ -50,10 +50,10 @@ RC = {  # matplotlib's rcParams
     "pdf.fonttype": 42,  # TrueType, which publishers require
 }
 PNG_DPI = 300
-METADATA: dict[str, dict[str, None]] = {  # without dates and versions: the same figure is the same bytes
-    "svg": {"Date": None, "Creator": None},
-    "png": {"Software": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+METADATA: dict[str, dict[str, str | None]] = {  # without dates and versions: the same figure is the same bytes
+    "svg": {"Date": None, "Creator": "agecli"},
+    "png": {"Software": "agecli"},
+    "pdf": {"CreationDate": None, "Creator": "agecli", "Producer": None},
 }
 
 
