@@ -5,7 +5,6 @@ Nothing here imports torch before a command needs it, so that --help and complet
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import sys
@@ -18,6 +17,7 @@ from agecli.cli.evaluate import evaluate
 from agecli.cli.export import export
 from agecli.cli.info import info
 from agecli.cli.inspect import inspect
+from agecli.cli.outputs import Command
 from agecli.cli.plot import plot
 from agecli.cli.predict import predict
 from agecli.cli.preprocess import preprocess
@@ -27,10 +27,9 @@ from agecli.cli.toy import toy
 from agecli.cli.train import train
 from agecli.core.errors import AgecliError, Interrupted
 from agecli.core.extras import explain
+from agecli.core.files import FULL
 from agecli.core.signals import obey_signals
 from agecli.core.version import __version__
-
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # no space left on the device
 
 
 class Boundary(typer.core.TyperGroup):
@@ -113,7 +112,7 @@ def options(
 
 
 for command in (preprocess, train, evaluate, split, audit, predict, export, study, inspect, info, toy):
-    app.command()(command)
+    app.command(cls=Command)(command)
 app.add_typer(plot, name="plot")
 
 

@@ -24,6 +24,7 @@ from agecli.cli.options import (
     form_of,
     listen,
 )
+from agecli.cli.outputs import Force
 
 if TYPE_CHECKING:
     from agecli.cli.progress import Bars
@@ -85,6 +86,7 @@ def predict(
     device: Device = "auto",
     form: Form = None,
     output: Output = None,
+    force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -116,7 +118,7 @@ def predict(
     hidden = quiet or (output is None and sys.stdout.isatty())  # records on the terminal are progress enough
     with LateBars(hidden) as progress:
         summary = predictions.save(
-            output or sys.stdout, file_format=form_of(form, output), resume=resume, progress=progress
+            output or sys.stdout, file_format=form_of(form, output), resume=resume, progress=progress, force=force
         )
     if summary.failed:
         typer.echo(summary.message, err=True)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from agecli.core.errors import InputError, Interrupted
 from agecli.core.files import file_hash, is_stream
+from agecli.core.locks import locked
+from agecli.core.outputs import check_output
 from agecli.core.parallel import check_workers
 from agecli.core.records import Record
 from agecli.core.streams import Row, destination
@@ -108,6 +110,7 @@ class Predictions(Iterator[Record]):
         file_format: str | None = None,
         resume: bool = False,
         progress: Progress | None = None,
+        force: bool = False,
     ) -> Summary:
         """Write all records to a file or a text stream, in the order of the photos.
 
@@ -116,6 +119,7 @@ class Predictions(Iterator[Record]):
         file_format: jsonl, csv or table; None takes it from the file's suffix, jsonl if that is unknown.
         resume: continue after the records in `OUTPUT.unfinished`. Photos, model and options must be the same.
         progress: called with the number of records predicted so far.
+        force: replace a file that agecli did not write.
 
         Returns a Summary. Raises InputError if the output cannot be used or the inputs differ from those of the
         interrupted run, and Interrupted on Ctrl-C, after which `resume` continues.
@@ -140,11 +144,13 @@ class Predictions(Iterator[Record]):
         if resume and path.exists() and not Journal.beside(path).exists():
             log.warning("%s is complete: nothing was done. To predict again, remove it or omit --resume", path)
             return Summary()
+        if not force:
+            check_output(path, ["table"])
         return self._save(path, file_format, options, resume, progress)
 
     def _save(self, path: Path, file_format: str, options: Options, resume: bool, progress: Progress | None) -> Summary:
         """Write a regular file by way of its journal."""
-        with Journal(path, self._header(options), resume) as journal:
+        with locked(path), Journal(path, self._header(options), resume) as journal:
             if journal.inputs:
                 log.info("resuming after %d inputs", journal.inputs)
             try:
