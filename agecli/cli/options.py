@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from agecli.core.display import visible
+
 
 class Format(str, Enum):
     """How a result is printed."""
@@ -66,7 +68,7 @@ class Stderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one message."""
-        print(self.format(record), file=sys.stderr, flush=True)
+        print(visible(self.format(record), lines=True), file=sys.stderr, flush=True)
 
 
 def listen(quiet: bool, verbose: bool) -> None:

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from enum import Enum
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agecli.cli.options import DETECTORS, Device, Form, Output, Quiet, Verbose, form_of, listen
+from agecli.cli.options import DETECTORS, Device, Output, Quiet, Verbose, listen
+from agecli.core.display import visible
 
 if TYPE_CHECKING:
     from agecli.cli.progress import Bars
+
+
+class Format(str, Enum):
+    """How records are written."""
+
+    table = "table"
+    csv = "csv"
+    tsv = "tsv"
+    json = "json"
+    jsonl = "jsonl"
+    parquet = "parquet"
+
 
 FEW = 100  # records before progress is shown: rich takes time to load
 
@@ -47,6 +61,15 @@ BatchSize = Annotated[int, typer.Option(help="Faces per batch.")]
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Processes that read photos and find faces.", show_default="all cores")
 ]
+Form = Annotated[
+    Format | None,
+    typer.Option(
+        "--format", "-f", help="How to write records.", show_default="by FILE's ending; table on a terminal, else jsonl"
+    ),
+]
+SafeCsv = Annotated[
+    bool, typer.Option("--safe-csv", help="Put ' before CSV cells that a spreadsheet would run as formulas.")
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run with the same --output.")]
 
 
@@ -70,6 +93,7 @@ def predict(
     device: Device = "auto",
     form: Form = None,
     output: Output = None,
+    safe_csv: SafeCsv = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -96,13 +120,19 @@ def predict(
         workers=workers or cores(),
         null=null,
     )
+    if form is None and output is None and sys.stdout.isatty():
+        form = Format.table
     hidden = quiet or (output is None and sys.stdout.isatty())  # records on the terminal are progress enough
     with LateBars(hidden) as progress:
         summary = predictions.save(
-            output or sys.stdout, file_format=form_of(form, output), resume=resume, progress=progress
+            output or sys.stdout,
+            file_format=form.value if form else None,
+            resume=resume,
+            progress=progress,
+            safe_csv=safe_csv,
         )
     if summary.failed:
-        typer.echo(summary.message, err=True)
+        typer.echo(visible(summary.message), err=True)
     if summary.not_drawn:
         typer.echo(f"{summary.not_drawn} photo(s) could not be drawn", err=True)
     if not summary.ok:

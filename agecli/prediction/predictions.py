@@ -24,7 +24,7 @@ from agecli.prediction.estimation import photo_records
 from agecli.prediction.inputs import Images, InputCropper, names_only, read_inputs, read_items
 from agecli.prediction.journal import Journal, Tally, left_out
 from agecli.prediction.options import Options, check_batch_size
-from agecli.prediction.writing import FORMATS, write_records
+from agecli.prediction.writing import check_destination, choose_format, write_records
 
 if TYPE_CHECKING:
     from agecli.prediction.drawing import Drawer
@@ -90,6 +90,7 @@ class Predictions(Iterator[Record]):
                 options.min_score,
             )
         )
+        self.safe_csv = False  # of `save`
         self.started = False  # whether images have been read
         self.records: Iterator[Record] = iter(())  # the rest of them
 
@@ -105,24 +106,28 @@ class Predictions(Iterator[Record]):
         file_format: str | None = None,
         resume: bool = False,
         progress: Progress | None = None,
+        safe_csv: bool = False,
     ) -> Summary:
         """Write all records to a file or a text stream, in the order of the photos.
 
         output: a file, which appears when all is done; until then the records are in `OUTPUT.unfinished`. A pipe, a
             device or an open text stream gets each record at once.
-        file_format: jsonl, csv or table; None takes it from the file's suffix, jsonl if that is unknown.
+        file_format: table, csv, tsv, json, jsonl or parquet; None takes it from the ending of the file, jsonl if it has
+            none. Parquet needs the extra `parquet`.
         resume: continue after the records in `OUTPUT.unfinished`. Photos, model and options must be the same.
         progress: called with the number of records predicted so far.
+        safe_csv: CSV and TSV cells that a spreadsheet would run as formulas get an apostrophe in front.
 
         Returns a Summary. Raises InputError if the output cannot be used or the inputs differ from those of the
-        interrupted run, and Interrupted on Ctrl-C, after which `resume` continues.
+        interrupted run, MissingError if the format needs an extra, and Interrupted on Ctrl-C, after which `resume`
+        continues.
         """
         if self.started:
             raise InputError("these predictions have been read already", hint="call predict again")
         path = Path(output) if isinstance(output, (str, os.PathLike)) else None
-        file_format = file_format or _format_of(path)
-        if file_format not in FORMATS:
-            raise InputError(f"unknown format `{file_format}`", hint=f"choose one of: {', '.join(FORMATS)}")
+        file_format = choose_format(file_format, path)
+        check_destination(file_format, None if path else cast(TextIO, output), safe_csv)
+        self.safe_csv = safe_csv
         options = replace(self.options, distribution=True) if file_format == "table" else self.options  # for its bars
         if path is None:
             if resume:
@@ -163,7 +168,7 @@ class Predictions(Iterator[Record]):
         """Write rows to a file or a stream, and count the inputs that failed."""
         tally = Tally()
         with destination(output, sys.stdout) if isinstance(output, Path) else nullcontext(output) as file:
-            write_records(tally(rows), file_format, self.options.columns, file)
+            write_records(tally(rows), file_format, self.options.columns, file, self.safe_csv)
         if not tally.inputs:
             log.warning("no photos given: nothing was done")
         not_drawn = self.drawer.failed if self.drawer else 0
@@ -194,11 +199,6 @@ class Predictions(Iterator[Record]):
     def _header(self, options: Options) -> dict[str, Any]:
         """What the records depend on, for the journal."""
         return {"model": file_hash(self.model) if self.model.is_file() else "", **asdict(options)}
-
-
-def _format_of(path: Path | None) -> str:
-    """The format that a file name asks for."""
-    return path.suffix[1:] if path and path.suffix in (".csv", ".jsonl") else "jsonl"
 
 
 def _drawer(folder: Path | None, every: float | str) -> Drawer | None:
