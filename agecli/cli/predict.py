@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
@@ -29,7 +30,7 @@ class Format(str, Enum):
     parquet = "parquet"
 
 
-FEW = 100  # records before progress is shown: rich takes time to load
+FEW = 100  # photos before progress is shown: rich takes time to load
 
 
 Photos = Annotated[list[str], typer.Argument(help="Files, folders, globs, @list, or - for names on stdin.")]
@@ -57,6 +58,10 @@ AbstainAbove = Annotated[
 Distribution = Annotated[bool, typer.Option("--distribution", help="Add the probability of each year of age.")]
 Draw = Annotated[Path | None, typer.Option(help="Write copies of the photos with boxes and ages to this folder.")]
 Every = Annotated[str, typer.Option(help="Time between two frames of a video: 1s, 500ms, 2m.")]
+PerPerson = Annotated[
+    bool, typer.Option("--per-person", help="One record for each person of a video, pooled over its frames.")
+]
+Videos = Annotated[bool, typer.Option("--videos", help="Predict the videos in folders, too.")]
 BatchSize = Annotated[int, typer.Option(help="Faces per batch.")]
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Processes that read photos and find faces.", show_default="all cores")
@@ -87,6 +92,8 @@ def predict(
     distribution: Distribution = False,
     draw: Draw = None,
     every: Every = "1s",
+    per_person: PerPerson = False,
+    videos: Videos = False,
     batch_size: BatchSize = 32,
     workers: Workers = None,
     resume: Resume = False,
@@ -114,6 +121,8 @@ def predict(
         abstain_above=abstain_above,
         distribution=distribution,
         every=every,
+        per_person=per_person,
+        videos=videos,
         draw=draw,
         device=device,
         batch_size=batch_size,
@@ -123,7 +132,7 @@ def predict(
     if form is None and output is None and sys.stdout.isatty():
         form = Format.table
     hidden = quiet or (output is None and sys.stdout.isatty())  # records on the terminal are progress enough
-    with LateBars(hidden) as progress:
+    with LateBars(hidden, predictions.remaining) as progress:
         summary = predictions.save(
             output or sys.stdout,
             file_format=form.value if form else None,
@@ -140,10 +149,11 @@ def predict(
 
 
 class LateBars:
-    """Progress on stderr that starts after FEW records."""
+    """Progress on stderr that starts after FEW photos.   remaining: counts them; called once, when the bar is shown."""
 
-    def __init__(self, hidden: bool) -> None:
-        self.hidden = hidden
+    def __init__(self, hidden: bool, remaining: Callable[[], int | None]) -> None:
+        self.hidden, self.remaining = hidden, remaining
+        self.total: int | None = None
         self.bars: Bars | None = None
         self.stack = ExitStack()
 
@@ -156,11 +166,12 @@ class LateBars:
         self.stack.close()
 
     def __call__(self, done: int) -> None:
-        """Show the number of faces so far."""
+        """Show the number of photos and frames so far."""
         if self.hidden or done <= FEW:
             return
         if self.bars is None:
             from agecli.cli.progress import Bars
 
+            self.total = self.remaining()
             self.bars = self.stack.enter_context(Bars(quiet=False))
-        self.bars.show("faces", done, None)
+        self.bars.show("photos", done, self.total)

@@ -102,17 +102,25 @@ def _write_table(rows: Iterable[Row], stream: TextIO) -> None:
     scale = "".join(f"{year:<5}" for year in range(0, BAR_YEARS, 20))
     stream.write(f"{'age':<5}  {'90 % interval':<13}  {scale}  photo\n")
     for row in rows:
-        time = f" at {row['time']:g} s" if row["time"] is not None else ""
-        name = visible(row["source"])
+        name = visible(row["source"]) + _place(row)
         if row["status"] == "ok":
             interval = span(row["low"], row["high"]) + (" ?" if row.get("abstain") else "")
-            face = f", face {row['face']}" if row["face"] else ""
             bar = age_bar(row["distribution"]) if row.get("distribution") else " " * BAR_CELLS
             bar = _encodable(bar, stream)
-            stream.write(f"{row['age']:<5.1f}  {interval:<13}  {bar}  {name}{time}{face}\n")
+            stream.write(f"{row['age']:<5.1f}  {interval:<13}  {bar}  {name}\n")
         else:
-            stream.write(f"{'-':<5}  {'-':<13}  {'':<{BAR_CELLS}}  {name}{time}: {visible(row['error'])}\n")
+            stream.write(f"{'-':<5}  {'-':<13}  {'':<{BAR_CELLS}}  {name}: {visible(row['error'])}\n")
         stream.flush()
+
+
+def _place(row: Row) -> str:
+    """Where in an input a face is: its number in a photo, the time in a video, or when a person was seen."""
+    if row.get("frames") is not None:
+        return f", person {row['track']}: {row['frames']} frame(s), {row['first']:g} to {row['last']:g} s"
+    time = f" at {row['time']:g} s" if row["time"] is not None else ""
+    if row.get("track") is not None:
+        return f"{time}, person {row['track']}"
+    return time + (f", face {row['face']}" if row["face"] else "")
 
 
 def age_bar(distribution: Sequence[float]) -> str:
