@@ -25,6 +25,7 @@ from agecli.cli.split import split
 from agecli.cli.study import study
 from agecli.cli.toy import toy
 from agecli.cli.train import train
+from agecli.core.display import visible
 from agecli.core.errors import AgecliError, Interrupted
 from agecli.core.extras import explain
 from agecli.core.files import FULL
@@ -81,9 +82,9 @@ def _forget_stdout() -> None:
 
 def _say_error(error: AgecliError) -> None:
     """Print an error and its hint to stderr."""
-    typer.echo(f"error: {error.message}", err=True)
+    typer.echo(visible(f"error: {error.message}", lines=True), err=True)
     if error.hint:
-        typer.echo(f" hint: {error.hint}", err=True)
+        typer.echo(visible(f" hint: {error.hint}", lines=True), err=True)
 
 
 app = typer.Typer(

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from agecli.core.display import visible
 from agecli.core.errors import InputError
 
 
@@ -83,7 +84,7 @@ class Stderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one message."""
-        print(self.format(record), file=sys.stderr, flush=True)
+        print(visible(self.format(record), lines=True), file=sys.stderr, flush=True)
 
 
 def listen(quiet: bool, verbose: bool) -> None:

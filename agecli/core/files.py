@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from agecli.core.cells import csv_line
 from agecli.core.errors import DiskFullError
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # no space left on the device
@@ -135,9 +136,8 @@ def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[s
         write_csv(Path("labels.csv"), [{"path": "a.jpg", "age": 3}], ("path", "age"))
     """
     with write_whole(path) as part, part.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([row.get(name, "") for name in columns] for row in rows)
+        file.write(csv_line(columns))
+        file.writelines(csv_line([row.get(name, "") for name in columns]) for row in rows)
 
 
 def delimiter(path: Path) -> str:

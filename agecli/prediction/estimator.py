@@ -53,6 +53,8 @@ class Estimator:
         abstain_above: float | None = None,
         distribution: bool = False,
         every: float | str = "1s",
+        per_person: bool = False,
+        videos: bool = False,
         draw: str | Path | None = None,
         batch_size: int = 32,
         workers: int = 1,
@@ -69,7 +71,7 @@ class Estimator:
         Example: `ages = [record.age for record in estimator.predict(frames, largest=True)]`
         """
         options = Options(
-            no_detect, detector, largest, min_face, min_score, readout, abstain_above, distribution, every
+            no_detect, detector, largest, min_face, min_score, readout, abstain_above, distribution, every, per_person
         )
         return Predictions(
             self.predictor,
@@ -80,6 +82,7 @@ class Estimator:
             workers=workers,
             limits=Limits.of(max_memory, timeout),
             null=null,
+            videos=videos,
             draw=draw,
         )
 

@@ -27,6 +27,7 @@ class Options:
     abstain_above: float | None = None  # years; records with a wider interval have abstain=True
     distribution: bool = False  # records contain the probability of each year of age
     every: float | str = "1s"  # time between two frames of a video: "1s", "500ms", "2m", or seconds
+    per_person: bool = False  # videos give one record for each person instead of one for each frame and face
 
     def __post_init__(self) -> None:
         if self.readout is not None and self.readout not in READOUTS:
@@ -43,7 +44,8 @@ class Options:
     @property
     def columns(self) -> tuple[str, ...]:
         """The fields of the records, in the order of files."""
-        requested = {"abstain": self.abstain_above is not None, "distribution": self.distribution}
+        persons = dict.fromkeys(("frames", "first", "last"), self.per_person)
+        requested = {**persons, "abstain": self.abstain_above is not None, "distribution": self.distribution}
         return (*RECORD_COLUMNS, *(name for name in OPTIONAL_COLUMNS if requested[name]))
 
 

@@ -24,6 +24,8 @@ def predict(
     abstain_above: float | None = None,
     distribution: bool = False,
     every: float | str = "1s",
+    per_person: bool = False,
+    videos: bool = False,
     draw: str | Path | None = None,
     device: str = "auto",
     batch_size: int = 32,
@@ -44,6 +46,8 @@ def predict(
     abstain_above: set `abstain` in records whose interval is wider, in years.
     distribution: add the probability of each year of age to the records.
     every: time between two frames of a video: "1s", "500ms", "2m", or seconds.
+    per_person: videos give one record for each person, pooled over its frames, instead of one for each frame and face.
+    videos: predict the videos in folders, too; those that are named are predicted in any case.
     draw: a folder for copies of the photos with boxes and ages on them; it is not searched for photos.
     batch_size: faces per batch.   workers: processes that read photos and find faces.
     max_memory, timeout: most GB for a process and seconds for a photo; a photo beyond either, or one that crashes its
@@ -57,7 +61,9 @@ def predict(
 
     Example: `for record in agecli.predict("photo.jpg"): print(record.age, record.low, record.high)`
     """
-    options = Options(no_detect, detector, largest, min_face, min_score, readout, abstain_above, distribution, every)
+    options = Options(
+        no_detect, detector, largest, min_face, min_score, readout, abstain_above, distribution, every, per_person
+    )
     estimator = load(model, device)
     return Predictions(
         estimator.predictor,
@@ -68,5 +74,6 @@ def predict(
         workers=workers,
         limits=Limits.of(max_memory, timeout),
         null=null,
+        videos=videos,
         draw=draw,
     )

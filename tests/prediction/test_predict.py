@@ -139,7 +139,7 @@ def graph(model: Path) -> Path:
     return model.with_suffix(".onnx")
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
+@pytest.mark.parametrize("form", ["jsonl", "csv", "json", "parquet"])
 def test_a_run_that_was_killed_goes_on_with_each_input_once(
     cli: Cli, graph: Path, portrait: Image.Image, tmp_path: Path, form: str
 ) -> None:
