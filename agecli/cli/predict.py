@@ -67,6 +67,10 @@ Null = Annotated[bool, typer.Option("--null", "-0", help="Names on stdin and in 
 AbstainAbove = Annotated[
     float | None, typer.Option(min=0, help="Mark faces whose interval is wider than this.", metavar="YEARS")
 ]
+Over = Annotated[
+    float | None, typer.Option(help="Age check: the probability of being this old, and a decision.", metavar="AGE")
+]
+OverConfidence = Annotated[float, typer.Option(help="Decide `over` from this probability on, else `challenge`.")]
 Distribution = Annotated[bool, typer.Option("--distribution", help="Add the probability of each year of age.")]
 Draw = Annotated[Path | None, typer.Option(help="Write copies of the photos with boxes and ages to this folder.")]
 Every = Annotated[str, typer.Option(help="Time between two frames of a video: 1s, 500ms, 2m.")]
@@ -101,6 +105,8 @@ def predict(
     readout: Readout = None,
     null: Null = False,
     abstain_above: AbstainAbove = None,
+    over: Over = None,
+    over_confidence: OverConfidence = 0.95,
     distribution: Distribution = False,
     draw: Draw = None,
     every: Every = "1s",
@@ -134,6 +140,8 @@ def predict(
         min_score=min_score,
         readout=readout,
         abstain_above=abstain_above,
+        over=over,
+        over_confidence=over_confidence,
         distribution=distribution,
         every=every,
         per_person=per_person,

@@ -107,7 +107,8 @@ def _write_table(rows: Iterable[Row], stream: TextIO) -> None:
             interval = span(row["low"], row["high"]) + (" ?" if row.get("abstain") else "")
             bar = age_bar(row["distribution"]) if row.get("distribution") else " " * BAR_CELLS
             bar = _encodable(bar, stream)
-            stream.write(f"{row['age']:<5.1f}  {interval:<13}  {bar}  {name}\n")
+            check = f" ({row['decision']}: P({row['over']:g}+) {row['p_over']:.0%})" if row.get("decision") else ""
+            stream.write(f"{row['age']:<5.1f}  {interval:<13}  {bar}  {name}{check}\n")
         else:
             stream.write(f"{'-':<5}  {'-':<13}  {'':<{BAR_CELLS}}  {name}: {visible(row['error'])}\n")
         stream.flush()
