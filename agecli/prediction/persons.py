@@ -19,6 +19,7 @@ from agecli.prediction.estimation import records_of
 from agecli.prediction.options import Options
 from agecli.prediction.tracking import frames_of, is_next_frame
 
+ESTIMATES = ("age", "std", "low", "high", "abstain", "over", "p_over", "decision", "distribution")  # what is pooled
 FULL_SIDE = 112  # pixels; a face larger than that tells a network no more
 
 
@@ -89,7 +90,7 @@ def _video_records(
     for record, (track, person) in zip(records_of(pmf, card, options), persons.items(), strict=True):
         yield replace(
             person.best,
-            **{name: getattr(record, name) for name in ("age", "std", "low", "high", "abstain", "distribution")},
+            **{name: getattr(record, name) for name in ESTIMATES},
             face=track,
             track=track,
             time=None,

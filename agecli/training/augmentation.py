@@ -78,7 +78,7 @@ def hide_outside(face: NDArray[np.uint8], draw: np.random.Generator) -> NDArray[
     turn = cv2.getRotationMatrix2D((side / 2, side / 2), draw.normal(0, 8), 1.0)
     corners = frame @ turn[:, :2].T + turn[:, 2]
     inside = np.zeros((side, side), np.uint8)
-    cv2.fillConvexPoly(inside, np.round(corners).astype(np.int32), 1)
+    cv2.fillConvexPoly(inside, np.round(corners).astype(np.int32), [1])
     return np.where(inside[:, :, None] > 0, face, np.uint8(128))
 
 
@@ -164,7 +164,7 @@ def old_print(light: Light, draw: np.random.Generator) -> Light:
     slope = draw.normal(0, 0.08, 2)
     light = light * (1 + slope[0] * down + slope[1] * right)[:, :, None]
     grain = np.asarray(draw.normal(0, 1, (size, size)), dtype=np.float32)
-    grain = cv2.GaussianBlur(grain, (0, 0), draw.uniform(0.4, 1.2))
+    grain = np.asarray(cv2.GaussianBlur(grain, (0, 0), draw.uniform(0.4, 1.2)), dtype=np.float32)
     light = np.ascontiguousarray(light + (draw.uniform(0.0, 0.03) / max(1e-6, float(grain.std())) * grain)[:, :, None])
     for _ in range(int(draw.integers(0, 6))):  # dust and scratches
         start = draw.integers(0, size, 2)
