@@ -6,6 +6,7 @@ import ctypes
 import multiprocessing
 import os
 import signal
+import stat
 import sys
 import threading
 import traceback
@@ -102,7 +103,7 @@ def run_worker(connection: Connection, limits: Limits, forked: bool) -> None:
     forked: this process has the open files of its parent, and should not keep them open.
     """
     if forked:
-        _close_others(connection.fileno())
+        _close_files()
     start_worker()
     if limits.memory is not None:
         _limit_memory(limits.memory)
@@ -154,13 +155,11 @@ def _limit_memory(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (most - shared, most - shared))
 
 
-def _close_others(kept: int) -> None:
-    """Close files of the parent, whose locks this process would hold; not standard streams and what multiprocessing needs."""
-    parent = multiprocessing.parent_process()
-    keep = {0, 1, 2, kept, getattr(parent, "sentinel", kept)}
+def _close_files() -> None:
+    """Close the regular files of the parent, whose locks this process would hold after the parent was killed."""
     for name in os.listdir("/proc/self/fd"):
-        if int(name) not in keep:
-            with suppress(OSError):
+        with suppress(OSError):
+            if int(name) > 2 and stat.S_ISREG(os.fstat(int(name)).st_mode):
                 os.close(int(name))
 
 

@@ -49,12 +49,13 @@ def parse_every(text: str) -> float:
 def frames(name: str, every: float) -> Iterator[Frame]:
     """The first frame at or after 0, `every`, 2 `every`, … seconds.
 
-    Raises UnreadableError if the file is missing or not a video that OpenCV can decode.
+    Raises UnreadableError if the file is missing, a pipe, or not a video that OpenCV can decode.
 
         for frame in frames("clip.mp4", 0.5): ...
     """
-    if not os.path.exists(name):
-        raise UnreadableError(why_not_there(Path(name)))
+    if not os.path.isfile(name):  # OpenCV would wait for a pipe
+        there = os.path.exists(name)
+        raise UnreadableError("it is no file but a device or a pipe" if there else why_not_there(Path(name)))
     try:
         name.encode()
     except UnicodeEncodeError:  # OpenCV would abort the process
