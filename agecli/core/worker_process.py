@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import multiprocessing
 import os
+import pickle
 import signal
 import stat
 import sys
@@ -13,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -73,6 +75,7 @@ def start_context() -> Any:
     if "forkserver" not in multiprocessing.get_all_start_methods():  # Windows
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
+    resource_tracker.ensure_running()  # started later, it would unblock the signals that are blocked for the fork server
     # the detectors are loaded once, for all workers
     context.set_forkserver_preload(["agecli.images.crops", "agecli.core.forkserver"])
     return context
@@ -110,18 +113,18 @@ def run_worker(connection: Connection, limits: Limits, forked: bool) -> None:
     with suppress(EOFError, OSError), _captured_stderr() as chatter:
         connection.send(None)
         while True:
-            function, item = connection.recv()
-            outcome = _outcome(function, item, limits.seconds)
+            outcome = _outcome(connection.recv_bytes(), limits.seconds)
             outcome.chatter = chatter()
             _send(connection, outcome)
 
 
-def _outcome(function: Callable[[Any], Any], item: Any, seconds: float | None) -> Outcome:
-    """Run a function within its time: SIGALRM ends the process, whatever native code is doing."""
+def _outcome(message: bytes, seconds: float | None) -> Outcome:
+    """Run a pickled function with its item, within its time: SIGALRM ends the process, whatever native code is doing."""
     if seconds is not None and hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
+        function, item = pickle.loads(message)
         return Outcome(function(item))
     except MemoryError:  # a process that has not used much before may succeed
         os._exit(OUT_OF_MEMORY)

@@ -148,8 +148,9 @@ class Workers:
         while self.queue:
             most = self.count if self.submitted > ALONE else 1
             if len(self.workers) < most and all(worker.jobs for worker in self.workers):
+                context = start_context()
                 with deferred_signals():
-                    self._start(start_context())
+                    self._start(context)
             worker = min(self.workers, key=lambda worker: len(worker.jobs))
             with self.lock:
                 job = self.queue[0]
