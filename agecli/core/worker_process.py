@@ -5,13 +5,16 @@ from __future__ import annotations
 import ctypes
 import multiprocessing
 import os
+import pickle
 import signal
+import stat
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -72,6 +75,7 @@ def start_context() -> Any:
     if "forkserver" not in multiprocessing.get_all_start_methods():  # Windows
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
+    resource_tracker.ensure_running()  # started later, it would unblock the signals that are blocked for the fork server
     # the detectors are loaded once, for all workers
     context.set_forkserver_preload(["agecli.images.crops", "agecli.core.forkserver"])
     return context
@@ -102,25 +106,25 @@ def run_worker(connection: Connection, limits: Limits, forked: bool) -> None:
     forked: this process has the open files of its parent, and should not keep them open.
     """
     if forked:
-        _close_others(connection.fileno())
+        _close_files()
     start_worker()
     if limits.memory is not None:
         _limit_memory(limits.memory)
     with suppress(EOFError, OSError), _captured_stderr() as chatter:
         connection.send(None)
         while True:
-            function, item = connection.recv()
-            outcome = _outcome(function, item, limits.seconds)
+            outcome = _outcome(connection.recv_bytes(), limits.seconds)
             outcome.chatter = chatter()
             _send(connection, outcome)
 
 
-def _outcome(function: Callable[[Any], Any], item: Any, seconds: float | None) -> Outcome:
-    """Run a function within its time: SIGALRM ends the process, whatever native code is doing."""
+def _outcome(message: bytes, seconds: float | None) -> Outcome:
+    """Run a pickled function with its item, within its time: SIGALRM ends the process, whatever native code is doing."""
     if seconds is not None and hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
+        function, item = pickle.loads(message)
         return Outcome(function(item))
     except MemoryError:  # a process that has not used much before may succeed
         os._exit(OUT_OF_MEMORY)
@@ -154,13 +158,11 @@ def _limit_memory(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (most - shared, most - shared))
 
 
-def _close_others(kept: int) -> None:
-    """Close files of the parent, whose locks this process would hold; not standard streams and what multiprocessing needs."""
-    parent = multiprocessing.parent_process()
-    keep = {0, 1, 2, kept, getattr(parent, "sentinel", kept)}
+def _close_files() -> None:
+    """Close the regular files of the parent, whose locks this process would hold after the parent was killed."""
     for name in os.listdir("/proc/self/fd"):
-        if int(name) not in keep:
-            with suppress(OSError):
+        with suppress(OSError):
+            if int(name) > 2 and stat.S_ISREG(os.fstat(int(name)).st_mode):
                 os.close(int(name))
 
 

@@ -148,8 +148,9 @@ class Workers:
         while self.queue:
             most = self.count if self.submitted > ALONE else 1
             if len(self.workers) < most and all(worker.jobs for worker in self.workers):
+                context = start_context()
                 with deferred_signals():
-                    self._start(start_context())
+                    self._start(context)
             worker = min(self.workers, key=lambda worker: len(worker.jobs))
             with self.lock:
                 job = self.queue[0]
@@ -271,7 +272,8 @@ def stream(
 
     workers: the pool; None runs in this process, as do the first ALONE items of a pool without limits.
     crashed: the result of an item that ended its process or exceeded a limit, from the item and the reason.
-    ahead: most results that are kept; of items, which may be large, a few per process are kept.
+    ahead: most results that are kept; of items, which may be large, a few per process are kept. One process does not
+        work ahead, so that each item of a slow source has its result at once.
 
         with open_workers(4) as workers:
             for faces in stream(find, names, workers, crashed=lambda name, reason: []): ...
@@ -286,9 +288,10 @@ def stream(
     if workers is None:
         return
     queue: deque[tuple[In, Future[Out]]] = deque()
+    most = QUEUED_PER_PROCESS * workers.count if workers.count > 1 else 0
     for item in remaining:
         queue.append((item, workers.submit(function, item)))
-        while len(queue) > ahead or sum(not future.done() for _, future in queue) > QUEUED_PER_PROCESS * workers.count:
+        while len(queue) > ahead or sum(not future.done() for _, future in queue) > most:
             yield _result(*queue.popleft(), crashed)
     while queue:
         yield _result(*queue.popleft(), crashed)

@@ -5,6 +5,7 @@ Nothing here imports pandas, which every worker would have to load.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +19,12 @@ from agecli.images.alignment import Alignment, Photo, align
 from agecli.images.crops import FaceFinder, NoFaceError
 from agecli.images.detection import Face
 from agecli.images.encoding import encode
-from agecli.images.reading import UnreadableError, read_picture
+from agecli.images.reading import UnreadableError, read_reduced
 
 EYES = ("left_eye_x", "left_eye_y", "right_eye_x", "right_eye_y")
 NOT_DETECTED = {**dict.fromkeys(EYES, ""), "detector": "", "score": ""}  # of a photo that is an aligned face already
 JPEG_QUALITY = 95
+WRONG_NAME = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EILSEQ, errno.EINVAL}
 # `source`, and either `faces` (rows of the manifest without labels) or `status` and `reason` (a row of failures.csv)
 CropResult = dict[str, Any]
 
@@ -66,17 +68,26 @@ def crop_photo(options: CropOptions, photo: PhotoToCrop) -> CropResult:
     """Find the faces of a photo and write their crops, each whole or not at all, before the result is returned.
 
     The size of each crop in `bytes` tells a resumed run whether the file is still whole. A name that can't be written, as
-    it is too long or a folder has it, is a failure of this photo. Raises DiskFullError if there is no space.
+    it is too long or a folder has it, is a failure of this photo. Raises DiskFullError if there is no space, OSError if no
+    crop can be written; everything that is wrong with the photo is in the result.
     """
-    pixels, result = _find(options, photo)
+    try:
+        return _crop(options, photo)
+    except OSError as error:
+        if error.errno not in WRONG_NAME:
+            raise
+        return _failure(photo, "unwritable", f"its crop can't be written: {error.strerror}")
+
+
+def _crop(options: CropOptions, photo: PhotoToCrop) -> CropResult:
+    """The result of `crop_photo`. Raises OSError also if the name of a crop can't be used."""
+    pixels, scale, result = _find(options, photo)
     for number, face in enumerate(result.get("faces", ())):
         face["path"] = photo.crop_path(number)
-        crop = _aligned(pixels, face, options.alignment) if options.detect else _square(pixels, options.alignment.size)
+        size = options.alignment.size
+        crop = _aligned(pixels, scale, face, options.alignment) if options.detect else _square(pixels, size)
         content = encode(Image.fromarray(crop), "JPEG", quality=JPEG_QUALITY, subsampling=0)
-        try:
-            write_bytes(options.out / face["path"], content, sync=False)
-        except OSError as error:
-            return _failure(photo, "not_written", f"its crop {face['path']} can't be written: {error.strerror}")
+        write_bytes(options.out / face["path"], content, sync=False)
         face["bytes"] = len(content)
     return result
 
@@ -108,7 +119,7 @@ def is_whole(out: Path, result: CropResult) -> bool:
 
 def find_in_photo(options: CropOptions, photo: PhotoToCrop) -> CropResult:
     """The result of `crop_photo` without writing crops, and so without their paths."""
-    return _find(options, photo)[1]
+    return _find(options, photo)[2]
 
 
 def crashed_photo(photo: PhotoToCrop, reason: str) -> CropResult:
@@ -116,19 +127,21 @@ def crashed_photo(photo: PhotoToCrop, reason: str) -> CropResult:
     return _failure(photo, "crashed", reason)
 
 
-def _find(options: CropOptions, photo: PhotoToCrop) -> tuple[Photo, CropResult]:
-    """The pixels of a photo, (0, 0, 3) if it can't be read, and the faces in it."""
+def _find(options: CropOptions, photo: PhotoToCrop) -> tuple[Photo, float, CropResult]:
+    """The pixels of a photo, (0, 0, 3) if it can't be read; their scale (`read_reduced`); and the faces in it."""
     pixels: Photo = np.zeros((0, 0, 3), np.uint8)
-    if options.labelled and not photo.has_age:
-        return pixels, _failure(photo, "no_age", "its age is not known")
+    scale = 1.0
+    if options.labelled and not photo.has_age and not (options.folder / photo.source).is_dir():
+        return pixels, scale, _failure(photo, "no_age", "its age is not known")
     try:
-        pixels = np.asarray(read_picture(options.folder / photo.source))
-        faces = [_row(face) for face in options.finder.find(pixels)] if options.detect else [dict(NOT_DETECTED)]
+        image, scale = read_reduced(options.folder / photo.source)
+        pixels = np.asarray(image)
+        faces = [_row(face, scale) for face in options.finder.find(pixels)] if options.detect else [dict(NOT_DETECTED)]
     except UnreadableError as error:
-        return pixels, _failure(photo, "unreadable", str(error))
+        return pixels, scale, _failure(photo, "unreadable", str(error))
     except NoFaceError as error:
-        return pixels, _failure(photo, "no_face", f"{error}: is it visible, upright and not too small?")
-    return pixels, {"source": photo.source, "faces": faces}
+        return pixels, scale, _failure(photo, "no_face", f"{error}: is it visible, upright and not too small?")
+    return pixels, scale, {"source": photo.source, "faces": faces}
 
 
 def _failure(photo: PhotoToCrop, status: str, reason: str) -> CropResult:
@@ -136,16 +149,16 @@ def _failure(photo: PhotoToCrop, status: str, reason: str) -> CropResult:
     return {"source": photo.source, "status": status, "reason": reason}
 
 
-def _row(face: Face) -> dict[str, Any]:
-    """The columns of the manifest that come from the detector; eyes in pixels, to two decimals."""
-    eyes = (round(value, 2) for value in (*face.left_eye, *face.right_eye))
+def _row(face: Face, scale: float) -> dict[str, Any]:
+    """The columns of the manifest that come from the detector; eyes in pixels of the photo, to two decimals."""
+    eyes = (round(value * scale, 2) for value in (*face.left_eye, *face.right_eye))
     return {**dict(zip(EYES, eyes, strict=True)), "detector": face.detector, "score": face.score}
 
 
-def _aligned(photo: Photo, face: dict[str, Any], alignment: Alignment) -> Photo:
+def _aligned(pixels: Photo, scale: float, face: dict[str, Any], alignment: Alignment) -> Photo:
     """The crop of a face by its rounded eyes, so that the manifest alone tells how to make it again."""
-    left_x, left_y, right_x, right_y = (face[name] for name in EYES)
-    return align(photo, (left_x, left_y), (right_x, right_y), alignment)
+    left_x, left_y, right_x, right_y = (face[name] / scale for name in EYES)
+    return align(pixels, (left_x, left_y), (right_x, right_y), alignment)
 
 
 def _square(photo: Photo, size: int) -> Photo:

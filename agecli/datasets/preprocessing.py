@@ -6,7 +6,9 @@ line; the tables are written from the journal at the end.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -61,6 +63,7 @@ MANIFEST_COLUMNS = (
 )
 FAILURE_COLUMNS = ("source", "status", "reason")
 JOURNAL = ".preprocess.jsonl"
+LONGEST_NAME = 200  # bytes of a photo's name; file systems take 255, of which temporary files need some
 OPTION_NAMES = {"detect": "--no-detect", "labelled": "--dataset (whether photos have ages)"}
 
 
@@ -177,16 +180,26 @@ def plan(files: Sequence[str], source: Source) -> list[PhotoToCrop]:
     """The work for each photo. The crop of a/b.png is faces/a/b.png.jpg: it depends on the photo's path alone, so that no
     two photos share one.
     """
-    return [
-        PhotoToCrop(file, str(PurePath("faces") / f"{_inside(file)}.jpg"), bool(source.labels.get(file, Label()).age))
-        for file in files
-    ]
+    return [PhotoToCrop(file, crop_target(file), bool(source.labels.get(file, Label()).age)) for file in files]
 
 
-def _inside(file: str) -> PurePath:
-    """A relative path without `..`, so that a labels.csv can't make us write outside of the output folder."""
+def crop_target(file: str) -> str:
+    """The path of a photo's crop in the output folder. `..` is replaced, so that a labels.csv can't make us write outside.
+
+    Folders that end in .jpg get a `_`, because the crop of x.png is named like a folder x.png.jpg. A name too long for
+    `.jpg` and the like to be added is cut, and gets a hash.
+    """
     path = PurePath(file)
-    return PurePath(*("_" if part == ".." else part for part in path.relative_to(path.anchor).parts))
+    *folders, name = path.relative_to(path.anchor).parts
+    folders = [
+        "_" if part == ".." else f"{part}_" if re.search(r"\.jpg_*$", part, re.IGNORECASE) else part for part in folders
+    ]
+    if len(os.fsencode(name)) > LONGEST_NAME:
+        digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
+        while len(os.fsencode(name)) > LONGEST_NAME:
+            name = name[:-1]
+        name = f"{name}-{digest}"
+    return str(PurePath("faces", *folders, f"{name}.jpg"))
 
 
 def _crop_all(

@@ -24,8 +24,9 @@ def photos_in(
 ) -> Iterator[str]:
     """Paths of the photos below a folder, relative to it, with forward slashes, sorted by their bytes.
 
-    Photos are recognised by the endings of their names (`suffixes`, in lower case). Symbolic links to folders are not followed;
-    the folder `skip` is left out. An empty folder that is named like a photo is listed, so that its error is reported.
+    Photos are recognised by the endings of their names (`suffixes`, in lower case). Symbolic links to folders are not
+    followed; the folder `skip` is left out. A folder that can't be read, or is empty and named like a photo, is listed
+    itself, so that its error is reported.
     Names that are not UTF-8 are kept (`surrogateescape`). One folder at a time is read, so large trees can be streamed.
 
         for name in photos_in("album"): ...
@@ -52,8 +53,8 @@ def _items(top: str, inside: str, skipped: str | None, suffixes: frozenset[str])
     """Photos and subfolders of one folder, sorted. A folder sorts as `name/`, so that the whole walk is in path order."""
     try:
         entries = list(os.scandir(os.path.join(top, inside)))
-    except OSError:  # a folder that may not be read
-        return iter(())
+    except OSError:
+        return iter([_Item(b"", inside, False)] if inside else ())
     items = []
     for entry in entries:
         path = f"{inside}/{entry.name}" if inside else entry.name

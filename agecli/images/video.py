@@ -73,13 +73,14 @@ def _is_utf8(name: str) -> bool:
 def frames(name: str, every: float) -> Iterator[Frame]:
     """The first frame at or after 0, `every`, 2 `every`, … seconds.
 
-    Raises UnreadableError if the file is missing or not a video that OpenCV can decode.
+    Raises UnreadableError if the file is missing, a pipe, or not a video that OpenCV can decode.
 
         for frame in frames("clip.mp4", 0.5): ...
     """
-    if not os.path.exists(name):
-        raise UnreadableError(why_not_there(Path(name)))
-    if not _is_utf8(name):
+    if not os.path.isfile(name):  # OpenCV would wait for a pipe
+        there = os.path.exists(name)
+        raise UnreadableError("it is no file but a device or a pipe" if there else why_not_there(Path(name)))
+    if not _is_utf8(name):  # OpenCV would abort the process
         raise UnreadableError("its name is not UTF-8: rename it")
     video = cv2.VideoCapture(name)
     try:

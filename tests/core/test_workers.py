@@ -91,6 +91,19 @@ def test_items_are_not_read_far_ahead() -> None:
         assert read <= 50 + 20 + 2
 
 
+def test_one_process_answers_before_the_next_item_is_read() -> None:
+    answered: list[int] = []
+
+    def names() -> Iterator[int]:
+        for number in range(5):
+            assert len(answered) == number
+            yield number
+
+    with Workers(1, LIMITS) as workers:
+        answered.extend(stream(square, names(), workers, lambda item, reason: -1))
+    assert answered == [0, 1, 4, 9, 16]
+
+
 def test_without_limits_a_few_photos_need_no_other_process() -> None:
     with Workers(2) as workers:
         found = list(stream(where, range(40), workers, lambda item, reason: -1))
