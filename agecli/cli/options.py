@@ -19,12 +19,26 @@ class Format(str, Enum):
     jsonl = "jsonl"
 
 
+class PaperFormat(str, Enum):
+    """How a result is printed, if papers may show it."""
+
+    table = "table"
+    csv = "csv"
+    jsonl = "jsonl"
+    latex = "latex"
+
+
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors on stderr.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Debug messages on stderr, too.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
 Workers = Annotated[int | None, typer.Option(min=0, help="Processes that read pictures.", show_default="by device")]
 Form = Annotated[
     Format | None, typer.Option("--format", "-f", help="How to print.", show_default="table on a terminal, else jsonl")
+]
+
+PaperForm = Annotated[
+    PaperFormat | None,
+    typer.Option("--format", "-f", help="How to print.", show_default="table on a terminal, else jsonl"),
 ]
 
 
@@ -52,7 +66,7 @@ Settings = Annotated[
 ]
 
 
-def form_of(form: Format | None, output: Path | None) -> str:
+def form_of(form: Format | PaperFormat | None, output: Path | None) -> str:
     """The format that is asked for, else that of the file's suffix, else table on a terminal and jsonl in a pipe."""
     if form:
         return form.value

@@ -81,6 +81,7 @@ def read_predictions(folder: Path, source: Mapping[str, str] | None = None) -> P
         )
         numbers = {name: np.array([float(row[name]) for row in rows]) for name in PREDICTION_COLUMNS[3:]}
         grid = AgeGrid(*arrays["grid"].tolist())
-        return Predictions(samples, arrays["pmf"], grid, **numbers, calibrated=bool(arrays["calibrated"]))
+        read = [numbers[name] for name in PREDICTION_COLUMNS[3:]]
+        return Predictions(samples, arrays["pmf"], grid, *read, calibrated=bool(arrays["calibrated"]))
     except (OSError, KeyError, ValueError):
         return None
