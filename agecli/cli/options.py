@@ -69,7 +69,7 @@ Settings = Annotated[
 def form_of(form: Format | PaperFormat | None, output: Path | None) -> str:
     """The format that is asked for, else that of the file's suffix, else table on a terminal and jsonl in a pipe."""
     if form:
-        return form.value
+        return str(form.value)
     if output and output.suffix in (".csv", ".jsonl"):
         return output.suffix[1:]
     return "table" if output is None and sys.stdout.isatty() else "jsonl"

@@ -23,7 +23,8 @@ TERMINAL_AVERAGES = ("balanced_mae", "nist_mae", "nist_cells", "error_std", "rms
 TERMINAL_COMPARISON = ("model", "images", "mae", "mae_range", "cs5", "difference", "difference_range", "p")
 PAGE_GROUPS = ("group", "images", "subjects", "mae", "error_std", "bias", "cs5", "coverage", "width")
 PAGE_YEARS = ("group", "images", "subjects", "mae", "error_std", "bias", "cs5", "coverage")
-PAGE_MODELS = ("model", "images", *PAGE_GROUPS[3:], *TERMINAL_AVERAGES, "nll", "crps", "leakage", "intervals")
+PAGE_MODELS = ("model", "images", "mae", "bias", "cs5", "coverage", "width", "nll", "crps", "leakage", "intervals")
+PAGE_AVERAGES = ("model", *TERMINAL_AVERAGES)
 PAGE_RATES = ("rate", "share", "counts")
 PAGE_GAPS = ("by", "metric", "group", "value", "other", "other_value", "difference", "p", "pairs")
 PAGE_COMPARISON = ("model", "images", "mae", "cs5", "difference", "p")
@@ -82,6 +83,15 @@ COLUMNS: dict[str, Column] = {
         Column("other", "against"),
         Column("other_value", "value", "{:+.2f}", "years"),
         Column("pairs", "pairs"),
+        Column("legal", "legal age"),
+        Column("rule", "accepted from"),
+        Column("who", "true age"),
+        Column("year", "true age"),
+        Column("accepted", "too young, accepted", "{:.1%}"),
+        Column("refused", "old enough, refused", "{:.1%}"),
+        Column("years_under", "years under", "{:.1f}", "years", "accepted: mean years too young"),
+        Column("years_under_most", "at most", "{:.1f}", "years", "accepted: most years too young"),
+        Column("overestimate", "overestimate", "{:.1f}", "years", "accepted: mean overestimate, years"),
         Column("paper_mae", "paper's MAE", "{:.2f}", "years"),
         Column("paper_cs5", "paper's CS@5", "{:.1%}"),
         Column("youngest", "from", "{:.0f}"),

@@ -14,6 +14,7 @@ from agecli.scoring import bootstrap
 
 Mask = NDArray[np.bool_]
 SMALL = 30  # people, or faces whose people are not known: figures of fewer are marked as unreliable
+FEW = 5  # people; a bootstrap of a rate with fewer hits or misses is too narrow
 RATE_ENDS = ("", "_low", "_high", "_count", "_of", "_small")  # the columns of a rate, after its name
 
 
@@ -64,7 +65,8 @@ def measure_rates(hits: Mask, among: Mask, people: NDArray[np.int64], known: boo
     """A rate for each column: the faces that are hits, of those that are counted.
 
     The 95 % CI is a bootstrap over people. It is the Wilson interval, with the number of people as the sample size, where
-    people are not known, where there are fewer than SMALL, and for 0 % and 100 %, which no resample can vary.
+    people are not known, where there are fewer than SMALL, and for rates near 0 % and 100 %: resamples of a few hits
+    vary too little.
 
     hits, among: (n, m); people: (n,), as of `bootstrap.subject_ids`; known: as of `people_known`
     """
@@ -75,10 +77,17 @@ def measure_rates(hits: Mask, among: Mask, people: NDArray[np.int64], known: boo
         persons = len(np.unique(people[among[:, place]]))
         limits = bootstrap.wilson_interval(count / of, persons) if of else (None, None)
         rates.append(Rate(count, of, persons, *limits))
-    varied = [i for i, rate in enumerate(rates) if known and not rate.small and 0 < rate.count < rate.of]
+    varied = [
+        i for i, rate in enumerate(rates) if known and not rate.small and _varies(hits[:, i], among[:, i], people)
+    ]
     if varied:
         _, member = np.unique(people, return_inverse=True)
         draws = bootstrap.resampled_means(hits[:, varied].astype(float), among[:, varied].astype(float), member)
         for place, low, high in zip(varied, *map(np.ndarray.tolist, bootstrap.percentile_interval(draws)), strict=True):
             rates[place] = Rate(rates[place].count, rates[place].of, rates[place].people, low, high)
     return rates
+
+
+def _varies(hits: Mask, among: Mask, people: NDArray[np.int64]) -> bool:
+    """Whether at least FEW people are hits, and as many are counted and no hits.  hits, among, people: (n,)."""
+    return min(len(np.unique(people[hits])), len(np.unique(people[among & ~hits]))) >= FEW
