@@ -22,6 +22,15 @@ class Format(str, Enum):
     jsonl = "jsonl"
 
 
+class PaperFormat(str, Enum):
+    """How a result is printed, if papers may show it."""
+
+    table = "table"
+    csv = "csv"
+    jsonl = "jsonl"
+    latex = "latex"
+
+
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors on stderr.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Debug messages on stderr, too.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
@@ -35,6 +44,11 @@ Timeout = Annotated[
 MAX_MEMORY, TIMEOUT = 1.0, 60.0  # the defaults
 Form = Annotated[
     Format | None, typer.Option("--format", "-f", help="How to print.", show_default="table on a terminal, else jsonl")
+]
+
+PaperForm = Annotated[
+    PaperFormat | None,
+    typer.Option("--format", "-f", help="How to print.", show_default="table on a terminal, else jsonl"),
 ]
 
 
@@ -62,13 +76,13 @@ Settings = Annotated[
 ]
 
 
-def form_of(form: Format | None, output: Path | None) -> str:
+def form_of(form: Format | PaperFormat | None, output: Path | None) -> str:
     """The format that is asked for, else that of the file's ending, else table on a terminal and jsonl in a pipe.
 
     Raises InputError for an unknown ending.
     """
     if form:
-        return form.value
+        return str(form.value)
     if output and output.suffix:
         known = [f".{kind.value}" for kind in Format if kind is not Format.table]
         if output.suffix.lower() not in known:

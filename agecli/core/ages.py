@@ -104,7 +104,7 @@ def probability_over(pmf: NDArray[Any], age: float, grid: AgeGrid) -> Floats:
     pmf: (n, A); age: years.   Returns (n,), at most 1.
     Example: `probability_over(pmf, 18, grid)`
     """
-    return np.minimum(pmf[:, grid.years >= age].sum(-1, dtype=np.float64), 1.0)
+    return np.asarray(np.minimum(pmf[:, grid.years >= age].sum(-1, dtype=np.float64), 1.0))
 
 
 def interval(pmf: NDArray[Any], coverage: float, grid: AgeGrid) -> tuple[Floats, Floats]:

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 from agecli.core.display import visible
 from agecli.core.streams import destination as destination
 from agecli.core.streams import stream_csv, stream_jsonl
-from agecli.reports.columns import column, format_range, format_value
+from agecli.reports.columns import column, format_counts, format_range, format_value
 
 TableRow = Mapping[str, Any]  # by column; None where a value is not known
 
@@ -42,5 +42,7 @@ def _table(rows: Iterable[TableRow], columns: Sequence[str], stream: TextIO) -> 
 
 
 def with_ranges(row: TableRow) -> TableRow:
-    """A row with its confidence intervals as text, for people: `mae_range` from `mae_low` and `mae_high`, …"""
-    return {**row, **{f"{key}_range": format_range(key, row) for key in ("mae", "difference")}}
+    """A row with its confidence intervals and counts as text, for people: `mae_range` from `mae_low` and `mae_high`, …"""
+    keys = [key.removesuffix("_low") for key in row if key.endswith("_low")]
+    ranges = {f"{key}_range": (format_range(key, row) or "").replace("% to", " to") or None for key in keys}
+    return {**row, **ranges, **{f"{key}_counts": format_counts(key, row) for key in keys}}
