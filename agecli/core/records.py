@@ -22,6 +22,8 @@ RECORD_COLUMNS = (
     "error",
     "interval",
     "time",
+    "eyes",
+    "sharpness",
 )
 OPTIONAL_COLUMNS = ("abstain", "distribution")  # only if they were requested
 
@@ -62,6 +64,8 @@ class Record:
     error: str | None = None  # the reason, if the status is not ok
     interval: str | None = None  # conformal: calibrated; mixture: uncalibrated quantiles of the distribution
     time: float | None = None  # seconds from the start of a video
+    eyes: float | None = None  # distance between the pupils, in pixels of the photo
+    sharpness: float | None = None  # of the aligned face (`agecli.images.quality.sharpness`)
     abstain: bool | None = None  # whether the interval is wider than `abstain_above`
     distribution: list[float] | None = None  # probability of each age in whole years, from 0 on
 

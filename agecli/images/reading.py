@@ -15,6 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from agecli.core.errors import MissingError
+from agecli.images.heif import HEADER, is_heif, register_heif
+
 Pixels = NDArray[np.uint8]  # (3, H, W), RGB
 MOST_PIXELS = 120_000_000  # of an image; phones make up to 108 million, and decoding them takes a gigabyte
 SUFFIXES = frozenset(
@@ -60,6 +63,7 @@ def read_picture(path: Path) -> Image.Image:
             raise UnreadableError("it is no file but a device or a pipe")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd metadata, and of large pictures: our own limit is below
+            _prepare_heif(path)
             with Image.open(path) as image:
                 if image.width * image.height > MOST_PIXELS:
                     raise UnreadableError(f"it is too large, {image.width} x {image.height} pixels: shrink it first")
@@ -74,10 +78,7 @@ def read_picture(path: Path) -> Image.Image:
     except PermissionError:
         raise UnreadableError("it may not be read: permission denied") from None
     except UnidentifiedImageError:
-        heic = path.suffix.lower() in (".heic", ".heif")
-        raise UnreadableError(
-            "HEIC can't be read: convert it to JPEG" if heic else "it is not a picture, or of a kind that can't be read"
-        ) from None
+        raise UnreadableError("it is not a picture, or of a kind that can't be read") from None
     except Image.DecompressionBombError:
         raise UnreadableError("it is too large: shrink it first") from None
     except OSError as error:
@@ -86,6 +87,17 @@ def read_picture(path: Path) -> Image.Image:
         raise UnreadableError(f"it is damaged: {error}") from error
     except Exception as error:  # a damaged file can raise almost anything inside its decoder
         raise UnreadableError(f"it is damaged: {error}") from error
+
+
+def _prepare_heif(path: Path) -> None:
+    """Load the reader of HEIF files if this is one. Raises UnreadableError, with what to install, if there is none."""
+    with path.open("rb") as file:
+        if not is_heif(file.read(HEADER)):
+            return
+    try:
+        register_heif()
+    except MissingError as error:
+        raise UnreadableError(f"{error.message}: {error.hint}, or convert it to JPEG") from None
 
 
 def why_not_there(path: Path) -> str:

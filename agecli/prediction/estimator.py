@@ -48,6 +48,7 @@ class Estimator:
         largest: bool = False,
         min_face: int = 0,
         min_score: float | None = None,
+        looks: str = "auto",
         readout: str | None = None,
         abstain_above: float | None = None,
         distribution: bool = False,
@@ -66,7 +67,7 @@ class Estimator:
         Example: `ages = [record.age for record in estimator.predict(frames, largest=True)]`
         """
         options = Options(
-            no_detect, detector, largest, min_face, min_score, readout, abstain_above, distribution, every
+            no_detect, detector, largest, min_face, min_score, readout, abstain_above, distribution, every, looks=looks
         )
         return Predictions(
             self.predictor,

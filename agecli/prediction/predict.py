@@ -19,6 +19,7 @@ def predict(
     largest: bool = False,
     min_face: int = 0,
     min_score: float | None = None,
+    looks: str = "auto",
     readout: str | None = None,
     abstain_above: float | None = None,
     distribution: bool = False,
@@ -37,6 +38,7 @@ def predict(
     no_detect: the photos are aligned faces already.   detector: auto, yunet-dlib, yunet, hog, cnn or haar.
     largest: only the main face of each photo (large and central).   min_face: leave out smaller faces, in pixels.
     min_score: leave out faces with a lower detector score, 0 to 1.
+    looks: how closely large photos are searched for small faces: "auto", "fast" (at 192 pixels only) or "closer".
     readout: mean, median or mode of the distribution; None is what the model was trained for.
     abstain_above: set `abstain` in records whose interval is wider, in years.
     distribution: add the probability of each year of age to the records.
@@ -51,7 +53,9 @@ def predict(
 
     Example: `for record in agecli.predict("photo.jpg"): print(record.age, record.low, record.high)`
     """
-    options = Options(no_detect, detector, largest, min_face, min_score, readout, abstain_above, distribution, every)
+    options = Options(
+        no_detect, detector, largest, min_face, min_score, readout, abstain_above, distribution, every, looks=looks
+    )
     estimator = load(model, device)
     return Predictions(
         estimator.predictor,

@@ -88,6 +88,7 @@ class Predictions(Iterator[Record]):
                 options.largest,
                 options.min_face,
                 options.min_score,
+                options.looks,
             )
         )
         self.started = False  # whether images have been read

@@ -14,7 +14,8 @@ from agecli.core.files import read_csv
 from agecli.images import crops
 from agecli.images.alignment import Photo
 from agecli.images.crops import FaceFinder, NoFaceError, main_face
-from agecli.images.detection import Face, find_faces
+from agecli.images.detection import find_faces
+from agecli.images.faces import Face
 
 BLANK: Photo = np.zeros((100, 200, 3), np.uint8)
 
@@ -58,11 +59,11 @@ def test_predict_and_preprocess_take_the_same_face(two_faces: Photo, tmp_path: P
 def test_faces_are_filtered_before_the_main_one_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     blind = Face((60, 10, 80, 80), (100, 50), (100, 50), 0.99, "test")  # its eyes are one point: it can't be aligned
     unsure, good = face(100, 50, 60, score=0.4), face(150, 50, 40)
-    monkeypatch.setattr(crops, "find_faces", lambda photo, detector, close: [blind, unsure, good])
+    monkeypatch.setattr(crops, "find_faces", lambda *_: [blind, unsure, good])
     assert FaceFinder(main_only=True, min_score=0.5).find(BLANK) == [good]
     assert FaceFinder(min_face=50).find(BLANK) == [unsure]
     with pytest.raises(NoFaceError, match="none of its 2 faces has 70 pixels and a score of 0"):
         FaceFinder(min_face=70).find(BLANK)
-    monkeypatch.setattr(crops, "find_faces", lambda photo, detector, close: [blind])
+    monkeypatch.setattr(crops, "find_faces", lambda *_: [blind])
     with pytest.raises(NoFaceError, match="no face was found"):
         FaceFinder().find(BLANK)

@@ -12,8 +12,9 @@ from skimage import data
 
 from agecli.core.errors import InputError, MissingError
 from agecli.images.alignment import Alignment, Photo, align
+from agecli.images.classic import cnn_model, hog_model
 from agecli.images.crops import main_face
-from agecli.images.detection import DETECTORS, _cnn_model, _hog_model, find_faces
+from agecli.images.detection import DETECTORS, find_faces
 
 LEFT, RIGHT = (203.5, 101.0), (247.2, 103.2)  # her pupils, read off by eye
 
@@ -55,7 +56,7 @@ def _without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
     """As if modules were not installed."""
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in modules else find_spec(name))
-    for model in (_hog_model, _cnn_model):
+    for model in (hog_model, cnn_model):
         model.cache_clear()
 
 
@@ -82,7 +83,7 @@ def test_nothing_is_found_where_nothing_is() -> None:
 @pytest.mark.parametrize("name", ["coffee", "gravel", "grass", "moon", "hubble_deep_field", "cell", "coins", "brick"])
 def test_no_face_is_seen_in_pictures_without_one(name: str) -> None:
     picture = np.asarray(Image.fromarray(getattr(data, name)()).convert("RGB"), np.uint8)
-    assert find_faces(picture, close=True) == []
+    assert find_faces(picture) == []
 
 
 def test_a_turned_photo_gives_the_same_crop_as_an_upright_one(photo: Photo) -> None:
