@@ -28,7 +28,7 @@ AUTO_PIXELS, CLOSER_PIXELS = 3_000_000, 16_000_000  # of the look in tiles
 FIRST_SCORE = 0.5  # of the first look; the usual threshold of 0.9 misses a third of the children in FG-NET
 SURE_SCORE = 0.91  # of the first look: needs no check. Faces that lie on their sides or upside down reach 0.91
 CLOSER_SCORE = 0.4  # of faces that only another look finds, all of which are checked: 16 pixels are enough then
-FIRST_CHECK, CLOSER_CHECK = 0.4, 0.7  # least scores of the check
+FIRST_CHECK, CLOSER_CHECK = 0.6, 0.7  # least scores of the check: smileys reach 0.46, stars 0.66
 MOST_CHECKS = 200  # faces of a closer look that are checked, the highest scores first
 SMALL_FIRST = 32  # pixels in the first look; the boxes of smaller faces are refined by the check
 SMALL_SHARE = 0.05  # of the photo's area; where the faces cover less, there may be others that are smaller
@@ -97,7 +97,7 @@ def _checked_first(photo: Photo, faces: list[Face]) -> list[Face]:
         if face.score >= SURE_SCORE:
             checked.append(face)
         elif max(face.box[2:]) < small:
-            checked.append(check(photo, face, FIRST_CHECK))
+            checked.append(check(photo, face, CLOSER_CHECK))
         else:
             checked.append(check_first(photo, face, FIRST_CHECK))
     return [face for face in checked if face]

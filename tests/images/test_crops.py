@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -67,3 +68,24 @@ def test_faces_are_filtered_before_the_main_one_is_chosen(monkeypatch: pytest.Mo
     monkeypatch.setattr(crops, "find_faces", lambda *_: [blind])
     with pytest.raises(NoFaceError, match="no face was found"):
         FaceFinder().find(BLANK)
+
+
+def test_a_face_in_profile_gets_no_age_but_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    side = replace(face(100, 50, 60), profile=True)
+    monkeypatch.setattr(crops, "find_faces", lambda *_: [side])
+    with pytest.raises(NoFaceError, match="in profile only"):
+        FaceFinder(frontal_only=True).find(BLANK)
+    assert FaceFinder().find(BLANK) == [side]  # `preprocess` keeps it: its age is known
+    monkeypatch.setattr(crops, "find_faces", lambda *_: [side, face(30, 50, 40)])
+    assert len(FaceFinder(frontal_only=True).find(BLANK)) == 1
+
+
+def test_records_have_the_distance_between_the_eyes_and_the_sharpness(two_faces: Photo) -> None:
+    large, small = agecli.predict(two_faces)
+    enlarged, _ = agecli.predict(np.asarray(Image.fromarray(two_faces).resize((2040, 660))))
+    assert large.eyes is not None
+    assert enlarged.eyes == pytest.approx(3 * large.eyes, rel=0.1)
+    assert large.sharpness is not None
+    assert small.sharpness is not None
+    assert 0 < large.sharpness < 1
+    assert large.row()["eyes"] == large.eyes
