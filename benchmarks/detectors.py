@@ -56,7 +56,7 @@ def main() -> None:
         for sample in samples:
             photo: Photo = np.asarray(read_picture(options.folder / sample.path))
             begin = time.perf_counter()
-            faces = find_faces(photo, name)
+            faces = find_faces(photo, name, main_only=True)
             if faces:
                 face = main_face(faces, photo)
                 align(photo, face.left_eye, face.right_eye, Alignment())

@@ -60,6 +60,8 @@ MinScore = Annotated[
     float | None,
     typer.Option(min=0, max=1, help="Leave out faces with a lower detector score.", show_default="none"),
 ]
+Fast = Annotated[bool, typer.Option("--fast", help="Look for large faces only, at 192 pixels.")]
+Closer = Annotated[bool, typer.Option("--closer", help="Look for small faces in every photo, at up to 16 megapixels.")]
 Readout = Annotated[
     str | None, typer.Option(help="Point estimate: mean, median or mode.", show_default="as the model was trained")
 ]
@@ -102,6 +104,8 @@ def predict(
     largest: Largest = False,
     min_face: MinFace = 0,
     min_score: MinScore = None,
+    fast: Fast = False,
+    closer: Closer = False,
     readout: Readout = None,
     null: Null = False,
     abstain_above: AbstainAbove = None,
@@ -138,6 +142,7 @@ def predict(
         largest=largest,
         min_face=min_face,
         min_score=min_score,
+        looks=_looks(fast, closer),
         readout=readout,
         abstain_above=abstain_above,
         over=over,
@@ -172,6 +177,15 @@ def predict(
         typer.echo(f"{summary.not_drawn} photo(s) could not be drawn", err=True)
     if not summary.ok:
         raise typer.Exit(1)
+
+
+def _looks(fast: bool, closer: bool) -> str:
+    """How closely large photos are searched. Raises InputError if both options are given."""
+    from agecli.core.errors import InputError
+
+    if fast and closer:
+        raise InputError("--fast and --closer exclude each other", hint="choose one, or neither")
+    return "fast" if fast else "closer" if closer else "auto"
 
 
 class LateBars:

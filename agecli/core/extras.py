@@ -19,6 +19,7 @@ EXTRAS = {
         "torch",
         "torchvision",
     ),
+    "heif": ("pillow_heif",),
     "detectors": ("dlib", "face_recognition_models"),
     "parquet": ("pyarrow",),
 }

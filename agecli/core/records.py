@@ -23,6 +23,8 @@ RECORD_COLUMNS = (
     "interval",
     "time",
     "track",
+    "eyes",
+    "sharpness",
 )
 OPTIONAL_COLUMNS = (
     "frames",
@@ -76,6 +78,8 @@ class Record:
     frames: int | None = None  # of a video in which a person was seen (`per_person`)
     first: float | None = None  # when a person was first seen, in seconds
     last: float | None = None  # when a person was last seen, in seconds
+    eyes: float | None = None  # distance between the pupils, in pixels of the photo
+    sharpness: float | None = None  # of the aligned face (`agecli.images.quality.sharpness`)
     abstain: bool | None = None  # whether the interval is wider than `abstain_above`
     over: float | None = None  # the age of `over`, in years
     p_over: float | None = None  # predicted probability that the person is that old

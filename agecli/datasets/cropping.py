@@ -17,8 +17,8 @@ from PIL import Image
 from agecli.core.files import write_bytes
 from agecli.images.alignment import Alignment, Photo, align
 from agecli.images.crops import FaceFinder, NoFaceError
-from agecli.images.detection import Face
 from agecli.images.encoding import encode
+from agecli.images.faces import Face
 from agecli.images.reading import UnreadableError, read_reduced
 
 EYES = ("left_eye_x", "left_eye_y", "right_eye_x", "right_eye_y")

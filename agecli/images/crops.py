@@ -13,7 +13,9 @@ from PIL import Image
 
 from agecli.core.records import Box
 from agecli.images.alignment import Alignment, Photo, align
-from agecli.images.detection import Face, find_faces
+from agecli.images.detection import find_faces
+from agecli.images.faces import Face
+from agecli.images.quality import sharpness
 from agecli.images.reading import PictureSpec, Pixels, UnreadableError, cut, read_reduced
 from agecli.images.video import Frame, frames, is_video
 
@@ -30,12 +32,16 @@ class FaceFinder:
     main_only: only the main face (`main_face`); small faces are then not searched for, which is faster.
     min_face: least side of a face's box, in pixels.
     min_score: least score of the detector, 0 to 1; None accepts all.
+    looks: `auto`, `fast` or `closer`, as in `find_faces`.
+    frontal_only: faces in profile are left out.
     """
 
     detector: str = "auto"
     main_only: bool = False
     min_face: int = 0
     min_score: float | None = None
+    looks: str = "auto"
+    frontal_only: bool = False
 
     def find(self, photo: Photo) -> list[Face]:
         """The faces of a photo (H, W, 3), RGB, the largest box first.
@@ -45,7 +51,7 @@ class FaceFinder:
             FaceFinder(main_only=True).find(photo)[0].box
         """
         try:
-            found = find_faces(photo, self.detector, close=not self.main_only)
+            found = find_faces(photo, self.detector, self.looks, self.main_only)
         except (RuntimeError, cv2.error) as error:  # dlib and OpenCV, on photos of extreme shapes
             if getattr(error, "code", None) == cv2.Error.StsNoMem:
                 raise MemoryError(str(error)) from error
@@ -53,6 +59,10 @@ class FaceFinder:
         found = [face for face in found if face.left_eye != face.right_eye]  # they can't be aligned
         if not found:
             raise NoFaceError("no face was found")
+        if self.frontal_only:
+            found = [face for face in found if not face.profile]
+            if not found:
+                raise NoFaceError("a face was found in profile only, which shows too little of it to estimate an age")
         faces = [face for face in found if self._accepts(face)]
         if not faces:
             least = f"{self.min_face} pixels and a score of {self.min_score or 0:g}"
@@ -91,11 +101,13 @@ class Crop:
     box: Box
     score: float | None  # of the detector; None for a photo that was taken as an aligned face
     pixels: Pixels  # (3, size, size)
+    eyes: float | None = None  # distance between the pupils, in pixels of the photo
+    sharpness: float | None = None  # of the aligned face (`quality.sharpness`)
 
     def scaled(self, scale: float) -> Crop:
         """The crop of a face in a photo whose sides are so many times as long."""
         x, y, w, h = (round(value * scale) for value in self.box)
-        return replace(self, box=(x, y, w, h))
+        return replace(self, box=(x, y, w, h), eyes=self.eyes * scale if self.eyes is not None else None)
 
 
 @dataclass(frozen=True)
@@ -115,7 +127,7 @@ class FaceCropper:
 
     spec: size and crop of the network's input.
     alignment: of the faces the network was trained on; None takes the whole photo as an aligned face.
-    detector, largest, min_face, min_score: as in FaceFinder; `largest` is its `main_only`.
+    detector, largest, min_face, min_score, looks: as in FaceFinder; `largest` is its `main_only`.
 
         FaceCropper(spec, Alignment(), largest=True)("photo.jpg").crops[0].pixels
     """
@@ -126,6 +138,7 @@ class FaceCropper:
     largest: bool = False
     min_face: int = 0
     min_score: float | None = None
+    looks: str = "auto"
 
     def __call__(self, item: str | Frame | PhotoFaces) -> PhotoFaces:
         """The faces of a photo given by its path, or of a frame; a PhotoFaces is returned as it is.
@@ -148,10 +161,13 @@ class FaceCropper:
     def crop(self, name: str, image: Image.Image) -> PhotoFaces:
         """The faces of an upright RGB image; `name` becomes their source."""
         if self.alignment is None:
-            return PhotoFaces(name, (Crop((0, 0, image.width, image.height), None, cut(image, self.spec)),))
+            box = (0, 0, image.width, image.height)
+            sharp = sharpness(np.asarray(image))
+            return PhotoFaces(name, (Crop(box, None, cut(image, self.spec), sharpness=sharp),))
         photo = np.asarray(image)
         try:
-            faces = FaceFinder(self.detector, self.largest, self.min_face, self.min_score).find(photo)
+            finder = FaceFinder(self.detector, self.largest, self.min_face, self.min_score, self.looks, True)
+            faces = finder.find(photo)
             return PhotoFaces(name, tuple(self._cut(photo, face, self.alignment) for face in faces))
         except NoFaceError as error:
             return PhotoFaces(name, status="no_face", error=str(error))
@@ -162,9 +178,10 @@ class FaceCropper:
 
     def _cut(self, photo: Photo, face: Face, alignment: Alignment) -> Crop:
         """Align one face and crop it for the network."""
-        aligned = Image.fromarray(align(photo, face.left_eye, face.right_eye, alignment))
+        aligned = align(photo, face.left_eye, face.right_eye, alignment)
         x, y, w, h = (round(value) for value in face.box)
-        return Crop((x, y, w, h), face.score, cut(aligned, self.spec))
+        pixels = cut(Image.fromarray(aligned), self.spec)
+        return Crop((x, y, w, h), face.score, pixels, round(face.eye_distance, 1), sharpness(aligned))
 
 
 def photos_and_frames(names: Iterable[str], every: float) -> Iterator[str | Frame | PhotoFaces]:

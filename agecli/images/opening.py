@@ -16,6 +16,9 @@ from typing import BinaryIO
 
 from PIL import Image
 
+from agecli.core.errors import MissingError
+from agecli.images.heif import HEADER, is_heif, register_heif
+
 # HEIF is known to Pillow after `pillow_heif.register_heif_opener()` only, AVIF from version 11.3 on
 FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "JPEG2000", "AVIF", "HEIF")
 PLUGINS = ("Jpeg", "Mpo", "Png", "WebP", "Bmp", "Gif", "Tiff", "Ppm", "Jpeg2K", "Avif")
@@ -56,15 +59,30 @@ def _check_kind(info: os.stat_result) -> int:
 def open_picture(path: str | Path) -> Iterator[Image.Image]:
     """A picture whose header was read, for the length of a `with` block.
 
-    Raises what `open_regular` raises, and UnidentifiedImageError for a file of none of FORMATS.
+    Raises what `open_regular` raises, UnreadableError for a HEIC photo without its reader, and UnidentifiedImageError for
+    a file of none of FORMATS.
 
         with open_picture("photo.jpg") as image:
             print(image.size)
     """
     _load_plugins()
-    known = [name for name in FORMATS if name in Image.OPEN]
-    with open_regular(path) as file, Image.open(file, formats=known) as image:
-        yield image
+    with open_regular(path) as file:
+        _prepare_heif(file)
+        known = [name for name in FORMATS if name in Image.OPEN]
+        with Image.open(file, formats=known) as image:
+            yield image
+
+
+def _prepare_heif(file: BinaryIO) -> None:
+    """Load the reader of HEIF files if this is one. Raises UnreadableError, with what to install, if there is none."""
+    header = file.read(HEADER)
+    file.seek(0)
+    if not is_heif(header):
+        return
+    try:
+        register_heif()
+    except MissingError as error:
+        raise UnreadableError(f"{error.message}: {error.hint}, or convert it to JPEG") from None
 
 
 @cache

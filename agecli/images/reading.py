@@ -88,10 +88,7 @@ def read_reduced(path: Path, most: int = MOST_DECODED) -> tuple[Image.Image, flo
     except PermissionError:
         raise UnreadableError("it may not be read: permission denied") from None
     except UnidentifiedImageError:
-        heic = path.suffix.lower() in (".heic", ".heif")
-        raise UnreadableError(
-            "HEIC can't be read: convert it to JPEG" if heic else "it is not a picture, or of a kind that can't be read"
-        ) from None
+        raise UnreadableError("it is not a picture, or of a kind that can't be read") from None
     except Image.DecompressionBombError:
         raise UnreadableError("it is too large: shrink it first") from None
     except OSError as error:

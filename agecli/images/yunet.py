@@ -24,9 +24,10 @@ OUTPUTS = tuple(f"{part}_{stride}" for part in ("cls", "obj", "bbox", "kps") for
 
 
 def detect(photo: Photo, min_score: float) -> NDArray[np.float32]:
-    """The faces with a score of at min_score `min_score`, the highest first.
+    """The faces with a score of at least `min_score`, the highest first.
 
-    photo: (H, W, 3), RGB. Returns (n, 9): x, y, w, h of the box, x, y of each eye, score; in pixels and 0 to 1.
+    photo: (H, W, 3), RGB. Returns (n, 15): x, y, w, h of the box, x, y of each eye, the nose and the corners of the mouth,
+    score; in pixels and 0 to 1.
     """
     height, width = photo.shape[:2]
     rows, columns = (side + -side % STRIDES[-1] for side in (height, width))  # multiples of the largest stride
@@ -41,17 +42,17 @@ def detect(photo: Photo, min_score: float) -> NDArray[np.float32]:
 
 
 def _decode(outputs: Mapping[str, NDArray[Any]], stride: int, columns: int, min_score: float) -> NDArray[np.float32]:
-    """The faces of one grid (n, 9), whose cells place a face relative to themselves."""
+    """The faces of one grid (n, 15), whose cells place a face relative to themselves."""
     cls, obj, bbox, kps = (outputs[f"{part}_{stride}"][0] for part in ("cls", "obj", "bbox", "kps"))
     scores = np.sqrt(np.clip(cls[:, 0], 0, 1) * np.clip(obj[:, 0], 0, 1))
     (cells,) = np.nonzero(scores >= min_score)
     if not len(cells):  # the usual case for two of the three grids
-        return np.zeros((0, 9), np.float32)
+        return np.zeros((0, 15), np.float32)
     corner = np.stack((cells % columns, cells // columns), axis=1)
     size = np.exp(bbox[cells, 2:])
     middle = corner + bbox[cells, :2]
-    eyes = np.tile(corner, 2) + kps[cells, :4]
-    in_pixels = np.concatenate((middle - size / 2, size, eyes), axis=1) * stride
+    points = np.tile(corner, 5) + kps[cells]
+    in_pixels = np.concatenate((middle - size / 2, size, points), axis=1) * stride
     return np.concatenate((in_pixels, scores[cells, None]), axis=1).astype(np.float32)
 
 

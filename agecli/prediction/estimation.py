@@ -84,6 +84,8 @@ def face_records(predictor: Predictor, faces: Sequence[tuple[PhotoFaces, int]], 
             face=number,
             box=photo.crops[number].box,
             score=photo.crops[number].score,
+            eyes=photo.crops[number].eyes,
+            sharpness=photo.crops[number].sharpness,
             time=photo.time,
         )
         for record, (photo, number) in zip(estimate(predictor, pixels, options), faces, strict=True)

@@ -49,6 +49,7 @@ class Estimator:
         largest: bool = False,
         min_face: int = 0,
         min_score: float | None = None,
+        looks: str = "auto",
         readout: str | None = None,
         abstain_above: float | None = None,
         over: float | None = None,
@@ -85,6 +86,7 @@ class Estimator:
             distribution=distribution,
             every=every,
             per_person=per_person,
+            looks=looks,
         )
         return Predictions(
             self.predictor,

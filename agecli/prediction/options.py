@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from agecli.core.ages import READOUTS
 from agecli.core.errors import InputError
 from agecli.core.records import OPTIONAL_COLUMNS, RECORD_COLUMNS
-from agecli.images.detection import DETECTORS
+from agecli.images.detection import check_detector, check_looks
 from agecli.images.video import parse_every
 
 OVER_CONFIDENCE = 0.95
@@ -34,12 +34,13 @@ class Options:
     distribution: bool = False  # records contain the probability of each year of age
     every: float | str = "1s"  # time between two frames of a video: "1s", "500ms", "2m", or seconds
     per_person: bool = False  # videos give one record for each person instead of one for each frame and face
+    looks: str = "auto"  # how closely large photos are searched for small faces: auto, fast or closer
 
     def __post_init__(self) -> None:
         if self.readout is not None and self.readout not in READOUTS:
             raise InputError(f"unknown readout `{self.readout}`", hint=f"choose one of: {', '.join(READOUTS)}")
-        if self.detector not in ("auto", *DETECTORS):
-            raise InputError(f"unknown detector `{self.detector}`", hint=f"choose one of: auto, {', '.join(DETECTORS)}")
+        check_detector(self.detector)
+        check_looks(self.looks)
         if self.over is not None and not 0 < self.over <= 120:
             raise InputError(f"{self.over:g} is no age to check", hint="write an age in years, as in --over 18")
         if not 0 < self.over_confidence <= 1:

@@ -20,6 +20,7 @@ def predict(
     largest: bool = False,
     min_face: int = 0,
     min_score: float | None = None,
+    looks: str = "auto",
     readout: str | None = None,
     abstain_above: float | None = None,
     over: float | None = None,
@@ -44,6 +45,7 @@ def predict(
     no_detect: the photos are aligned faces already.   detector: auto, yunet-dlib, yunet, hog, cnn or haar.
     largest: only the main face of each photo (large and central).   min_face: leave out smaller faces, in pixels.
     min_score: leave out faces with a lower detector score, 0 to 1.
+    looks: how closely large photos are searched for small faces: "auto", "fast" (at 192 pixels only) or "closer".
     readout: mean, median or mode of the distribution; None is what the model was trained for.
     abstain_above: set `abstain` in records whose interval is wider, in years.
     over: an age in years; records get P(age >= over) as `p_over`, and a `decision`: "over" if it is at least
@@ -78,6 +80,7 @@ def predict(
         distribution=distribution,
         every=every,
         per_person=per_person,
+        looks=looks,
     )
     estimator = load(model, device)
     return Predictions(

@@ -97,6 +97,7 @@ class Predictions(Iterator[Record]):
                 options.largest,
                 options.min_face,
                 options.min_score,
+                options.looks,
             )
         )
         self.safe_csv = False  # of `save`

@@ -16,7 +16,8 @@ from agecli.core.files import read_csv
 from agecli.images import crops
 from agecli.images.alignment import Alignment, Photo
 from agecli.images.crops import FaceCropper, FaceFinder, NoFaceError, main_face
-from agecli.images.detection import Face, find_faces
+from agecli.images.detection import find_faces
+from agecli.images.faces import Face
 from agecli.images.reading import MOST_DECODED, PictureSpec
 
 EXAMPLE = Path(__file__).parent.parent.parent / "docs/example.jpg"
@@ -63,12 +64,12 @@ def test_predict_and_preprocess_take_the_same_face(two_faces: Photo, tmp_path: P
 def test_faces_are_filtered_before_the_main_one_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     blind = Face((60, 10, 80, 80), (100, 50), (100, 50), 0.99, "test")  # its eyes are one point: it can't be aligned
     unsure, good = face(100, 50, 60, score=0.4), face(150, 50, 40)
-    monkeypatch.setattr(crops, "find_faces", lambda photo, detector, close: [blind, unsure, good])
+    monkeypatch.setattr(crops, "find_faces", lambda *_: [blind, unsure, good])
     assert FaceFinder(main_only=True, min_score=0.5).find(BLANK) == [good]
     assert FaceFinder(min_face=50).find(BLANK) == [unsure]
     with pytest.raises(NoFaceError, match="none of its 2 faces has 70 pixels and a score of 0"):
         FaceFinder(min_face=70).find(BLANK)
-    monkeypatch.setattr(crops, "find_faces", lambda photo, detector, close: [blind])
+    monkeypatch.setattr(crops, "find_faces", lambda *_: [blind])
     with pytest.raises(NoFaceError, match="no face was found"):
         FaceFinder().find(BLANK)
 
@@ -82,3 +83,24 @@ def test_boxes_are_in_pixels_of_the_photo_also_if_it_was_reduced(tmp_path: Path)
     assert [value / factor for value in large.crops[0].box] == pytest.approx(small.crops[0].box, abs=6)
     assert replace(cropper, min_face=large.crops[0].box[2] // 2)(str(tmp_path / "large.jpg")).status == "ok"
     assert replace(cropper, min_face=large.crops[0].box[2] * 2)(str(tmp_path / "large.jpg")).status == "no_face"
+
+
+def test_a_face_in_profile_gets_no_age_but_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    side = replace(face(100, 50, 60), profile=True)
+    monkeypatch.setattr(crops, "find_faces", lambda *_: [side])
+    with pytest.raises(NoFaceError, match="in profile only"):
+        FaceFinder(frontal_only=True).find(BLANK)
+    assert FaceFinder().find(BLANK) == [side]  # `preprocess` keeps it: its age is known
+    monkeypatch.setattr(crops, "find_faces", lambda *_: [side, face(30, 50, 40)])
+    assert len(FaceFinder(frontal_only=True).find(BLANK)) == 1
+
+
+def test_records_have_the_distance_between_the_eyes_and_the_sharpness(two_faces: Photo) -> None:
+    large, small = agecli.predict(two_faces)
+    enlarged, _ = agecli.predict(np.asarray(Image.fromarray(two_faces).resize((2040, 660))))
+    assert large.eyes is not None
+    assert enlarged.eyes == pytest.approx(3 * large.eyes, rel=0.1)
+    assert large.sharpness is not None
+    assert small.sharpness is not None
+    assert 0 < large.sharpness < 1
+    assert large.row()["eyes"] == large.eyes

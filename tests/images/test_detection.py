@@ -11,9 +11,13 @@ from PIL import Image
 from skimage import data
 
 from agecli.core.errors import InputError, MissingError
+from agecli.images import looks
 from agecli.images.alignment import Alignment, Photo, align
+from agecli.images.classic import cnn_model, hog_model
 from agecli.images.crops import main_face
-from agecli.images.detection import DETECTORS, _cnn_model, _hog_model, find_faces
+from agecli.images.detection import DETECTORS, find_faces
+from agecli.images.faces import Face
+from benchmarks.faceless import faceless
 
 LEFT, RIGHT = (203.5, 101.0), (247.2, 103.2)  # her pupils, read off by eye
 
@@ -55,7 +59,7 @@ def _without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
     """As if modules were not installed."""
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in modules else find_spec(name))
-    for model in (_hog_model, _cnn_model):
+    for model in (hog_model, cnn_model):
         model.cache_clear()
 
 
@@ -82,7 +86,7 @@ def test_nothing_is_found_where_nothing_is() -> None:
 @pytest.mark.parametrize("name", ["coffee", "gravel", "grass", "moon", "hubble_deep_field", "cell", "coins", "brick"])
 def test_no_face_is_seen_in_pictures_without_one(name: str) -> None:
     picture = np.asarray(Image.fromarray(getattr(data, name)()).convert("RGB"), np.uint8)
-    assert find_faces(picture, close=True) == []
+    assert find_faces(picture) == []
 
 
 def test_a_turned_photo_gives_the_same_crop_as_an_upright_one(photo: Photo) -> None:
@@ -92,6 +96,69 @@ def test_a_turned_photo_gives_the_same_crop_as_an_upright_one(photo: Photo) -> N
     again = main_face(find_faces(mirrored), mirrored)
     other = align(mirrored, again.left_eye, again.right_eye, Alignment(size=64))[:, ::-1].astype(int)
     assert np.abs(crop - other).mean() < 12
+
+
+@pytest.mark.parametrize("turn", [1, 2, 3])
+def test_a_face_in_a_photo_that_lies_on_its_side_is_found(photo: Photo, turn: int) -> None:
+    upright = main_face(find_faces(photo), photo)
+    lying = np.ascontiguousarray(np.rot90(photo, -turn))  # a turn anticlockwise makes it upright
+    (found, *_) = find_faces(lying, main_only=True)
+    assert found.turn == turn
+    assert found.detector == "yunet-dlib+turned"
+    crop, again = (
+        align(pixels, face.left_eye, face.right_eye, Alignment(size=64)).astype(int)
+        for pixels, face in ((photo, upright), (lying, found))
+    )
+    assert np.abs(crop - again).mean() < 12
+    x, y, w, h = found.box  # in coordinates of the photo as it lies
+    assert all(x < eye[0] < x + w and y < eye[1] < y + h for eye in (found.left_eye, found.right_eye))
+
+
+@pytest.fixture(scope="module")
+def crowd(photo: Photo) -> tuple[Photo, list[tuple[int, int]]]:
+    """A 12-megapixel wall of bricks with 12 heads of 45 pixels, and their corners."""
+    brick = np.asarray(Image.fromarray(data.brick()).convert("RGB"), np.uint8)  # type: ignore[no-untyped-call]
+    wall = np.ascontiguousarray(np.tile(brick, (6, 8, 1))[:3000, :4000])
+    head = np.asarray(Image.fromarray(photo[20:190, 140:310]).resize((70, 70)), np.uint8)
+    corners = [(x, y) for x in (200, 1300, 2380, 3800) for y in (150, 1480, 2850)]
+    for x, y in corners:
+        wall[y : y + 70, x : x + 70] = head
+    return wall, corners
+
+
+def test_the_small_faces_of_a_large_photo_are_found_once_each(crowd: tuple[Photo, list[tuple[int, int]]]) -> None:
+    wall, corners = crowd
+    boxes = [face.box for face in find_faces(wall)]
+    found = sorted((int(x + w / 2) // 100, int(y + h / 2) // 100) for x, y, w, h in boxes)
+    assert found == sorted(((x + 35) // 100, (y + 35) // 100) for x, y in corners)
+    assert find_faces(wall, looks="fast") == []
+
+
+def test_tiles_are_bounded_and_cover_the_photo(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes: list[tuple[int, ...]] = []
+
+    def measure(tile: Photo, min_score: float) -> list[Face]:
+        shapes.append(tile.shape)
+        return []
+
+    monkeypatch.setattr(looks, "detect", measure)
+    looks.look_in_tiles(np.zeros((5000, 9000, 3), np.uint8), 16_000_000, 0.5)
+    assert all(max(shape) <= looks.TILE + 1 for shape in shapes)
+    area = sum(height * width for height, width, _ in shapes)
+    assert 16e6 < area < 1.5 * 16e6
+
+
+def test_a_smiley_is_no_face() -> None:
+    number = 61  # which the first look takes for a face, with a score of 0.81
+    kind, picture = faceless(number, seed=0)
+    assert kind == "smileys"
+    assert looks.look(picture, 192, 0.5)
+    assert find_faces(picture) == []
+
+
+def test_an_unknown_look_is_named(photo: Photo) -> None:
+    with pytest.raises(InputError, match="unknown look `twice`"):
+        find_faces(photo, looks="twice")
 
 
 def test_an_unknown_detector_is_named(photo: Photo) -> None:

@@ -24,6 +24,6 @@ def test_boxes_eyes_and_scores_are_those_of_opencv(size: tuple[int, int], least:
     expected = np.zeros((0, 15)) if rows is None else rows
     found = yunet.detect(np.asarray(photo, np.uint8), least)
     assert len(found) == len(expected)
-    assert np.allclose(found[:, :8], expected[:, :8], atol=0.05)
-    assert np.allclose(found[:, 8], expected[:, -1], atol=1e-3)
+    assert np.allclose(found[:, :14], expected[:, :14], atol=0.05)
+    assert np.allclose(found[:, -1], expected[:, -1], atol=1e-3)
     assert len(found) or min(size) < 100
