@@ -36,7 +36,7 @@ def draw(photo: Image.Image, records: Sequence[Record]) -> Image.Image:
 def mark_faces(photo: Image.Image, records: Sequence[Record], held: dict[int, Held]) -> None:
     """Draw on a photo in RGB.   held: by track, where labels were in the last frame of a video; updated."""
     canvas = ImageDraw.Draw(photo)
-    width = max(2, round(min(photo.size) / 250))
+    width = max(2 if min(photo.size) >= 150 else 1, round(min(photo.size) / 250))
     faces = [record for record in records if record.box is not None and record.age is not None]
     boxes = [_rectangle(record.box, 2 * width) for record in faces if record.box is not None]
     texts = [_variants(record, photo.size) for record in faces]
@@ -48,8 +48,9 @@ def mark_faces(photo: Image.Image, records: Sequence[Record], held: dict[int, He
     labels = place_labels(photo.size, boxes, sizes, width, before)
     for record in faces:
         assert record.box is not None
-        for margin, colour, line in ((width, BACKGROUND, 3 * width), (0, _colour(record), width)):  # visible on both
-            canvas.rounded_rectangle(_rectangle(record.box, margin), 4 * width, outline=colour, width=line)
+        thin = max(1, min(width, round(record.box[2] / 20)))  # the box of a small face leaves it visible
+        for margin, colour, line in ((thin, BACKGROUND, 3 * thin), (0, _colour(record), thin)):  # visible on both
+            canvas.rounded_rectangle(_rectangle(record.box, margin), 4 * thin, outline=colour, width=line)
     held.clear()
     for record, box, variants, label in zip(faces, boxes, texts, labels, strict=True):
         _draw_label(canvas, record, box, variants[label.variant], label.place, width)
