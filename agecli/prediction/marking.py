@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from agecli.core.ages import span
 from agecli.core.records import Box, Record
-from agecli.prediction.labels import Label, Rectangle, place_labels
+from agecli.prediction.labels import Label, Rectangle, Size, place_labels
 
 TEXT, SOFT_TEXT, BACKGROUND = (255, 255, 255), (200, 204, 212), (20, 24, 33)
 ACCENT, ABSTAINED = (255, 196, 61), (170, 170, 170)
@@ -42,8 +42,8 @@ def mark_faces(photo: Image.Image, records: Sequence[Record], held: dict[int, He
     texts = [_variants(record, photo.size) for record in faces]
     sizes = [[text.size for text in variants] for variants in texts]
     before = [
-        _moved(held.get(record.track), box) if record.track is not None else None
-        for record, box in zip(faces, boxes, strict=True)
+        _moved(held[record.track], box, each) if record.track in held else None
+        for record, box, each in zip(faces, boxes, sizes, strict=True)
     ]
     labels = place_labels(photo.size, boxes, sizes, width, before)
     for record in faces:
@@ -63,14 +63,15 @@ def _rectangle(box: Box, margin: float) -> Rectangle:
     return x - margin, y - margin, x + w + margin, y + h + margin
 
 
-def _moved(held: Held | None, box: Rectangle) -> Label | None:
-    """A label moved as its face has moved."""
-    if held is None:
-        return None
+def _moved(held: Held, box: Rectangle, sizes: Sequence[Size]) -> Label | None:
+    """A label moved as its face has moved, with its new size; None if it has no such variant any more."""
     label, old = held
-    dx, dy = (box[0] + box[2] - old[0] - old[2]) / 2, (box[1] + box[3] - old[1] - old[3]) / 2
-    left, top, right, bottom = label.place
-    return Label((left + dx, top + dy, right + dx, bottom + dy), label.variant)
+    if label.variant >= len(sizes):
+        return None
+    x = sum(label.place[::2]) / 2 + (sum(box[::2]) - sum(old[::2])) / 2  # the centre of the label
+    y = sum(label.place[1::2]) / 2 + (sum(box[1::2]) - sum(old[1::2])) / 2
+    width, height = sizes[label.variant]
+    return Label((x - width / 2, y - height / 2, x + width / 2, y + height / 2), label.variant)
 
 
 def _colour(record: Record) -> Colour:

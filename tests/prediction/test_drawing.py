@@ -16,7 +16,7 @@ from agecli.core.records import Record
 from agecli.images.video import VideoFile, frame_rate, frames
 from agecli.prediction.drawing import Drawer
 from agecli.prediction.drawn_video import FacesInTime
-from agecli.prediction.marking import _variants, draw
+from agecli.prediction.marking import Held, _variants, draw, mark_faces
 
 
 def face(x: int, y: int, w: int, h: int, number: int = 0, source: str = "a.png") -> Record:
@@ -35,7 +35,9 @@ def test_light_letters_on_a_dark_plate_whatever_is_behind(colour: str) -> None:
 
 @given(
     size=st.tuples(st.integers(40, 500), st.integers(40, 500)),
-    boxes=st.lists(st.tuples(st.integers(-50, 480), st.integers(-50, 480), st.integers(1, 400), st.integers(1, 400))),
+    boxes=st.lists(
+        st.tuples(st.integers(-50, 480), st.integers(-50, 480), st.integers(1, 400), st.integers(1, 400)), max_size=8
+    ),
 )
 def test_any_box_can_be_drawn(size: tuple[int, int], boxes: list[tuple[int, int, int, int]]) -> None:
     records = [face(*box, number) for number, box in enumerate(boxes)]
@@ -137,3 +139,16 @@ def test_text_is_as_large_as_the_photo_needs(size: tuple[int, int]) -> None:
         assert min(text.font_size for text in variants) >= max(10, max(size) // 91)
         assert variants[0].font_size <= max(13, min(size) / 11)
     assert large[0].font_size >= small[0].font_size
+
+
+def test_a_label_follows_a_face_that_comes_nearer_or_goes_away() -> None:
+    held: dict[int, Held] = {}
+    for side in (20, 200, 60, 15, 120):
+        photo = Image.new("RGB", (400, 300), "grey")
+        record = replace(face(200 - side // 2, 150 - side // 2, side, side), track=3)
+        mark_faces(photo, [record], held)
+        label, _ = held[3]
+        width, height = _variants(record, photo.size)[label.variant].size
+        left, top, right, bottom = label.place
+        assert (right - left, bottom - top) == pytest.approx((width, height))
+        assert bottom <= 150 - side // 2 or top >= 150 + side // 2  # the face is not covered
