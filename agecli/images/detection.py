@@ -145,21 +145,27 @@ def _named(faces: list[Face], attempt: str) -> list[Face]:
 
 def _padded(photo: Photo, side: int) -> list[Face]:
     """The faces of a photo with a grey border, a third of its long side wide: for crops that are tight around a face."""
-    height, width = photo.shape[:2]
-    scale = min(1.0, 2 * SECOND_SIDE / max(height, width))
-    small = resized(photo, max(1, round(width * scale)), max(1, round(height * scale)))
+    small, back = _reduced(photo)
     pad = max(small.shape[:2]) // 3
     wide = np.asarray(cv2.copyMakeBorder(small, pad, pad, pad, pad, cv2.BORDER_CONSTANT, value=GREY), np.uint8)
-    back = width / small.shape[1], height / small.shape[0]
     return [face.moved(-pad, -pad).scaled(*back) for face in look(wide, side, FIRST_SCORE)]
 
 
 def _mirrored(photo: Photo) -> list[Face]:
     """The faces of the mirrored photo, in coordinates of the photo itself."""
-    width = photo.shape[1]
+    small, back = _reduced(photo)
+    width = small.shape[1]
     faces = []
-    for face in look(photo[:, ::-1], FIRST_SIDE, FIRST_SCORE):
+    for face in look(np.ascontiguousarray(small[:, ::-1]), FIRST_SIDE, FIRST_SCORE):
         x, y, w, h = face.box
         right, left = ((width - 1 - eye[0], eye[1]) for eye in (face.left_eye, face.right_eye))
-        faces.append(replace(face, box=(width - x - w, y, w, h), left_eye=left, right_eye=right))
+        faces.append(replace(face, box=(width - x - w, y, w, h), left_eye=left, right_eye=right).scaled(*back))
     return faces
+
+
+def _reduced(photo: Photo) -> tuple[Photo, tuple[float, float]]:
+    """The photo with at most twice SECOND_SIDE pixels along its long side, so that copies are small; and its scales."""
+    height, width = photo.shape[:2]
+    scale = min(1.0, 2 * SECOND_SIDE / max(height, width))
+    small = resized(photo, max(1, round(width * scale)), max(1, round(height * scale)))
+    return small, (width / small.shape[1], height / small.shape[0])
