@@ -24,13 +24,13 @@ from agecli.images.pupils import with_pupils
 FIRST_SIDE = 192  # pixels of the photo's long side: enough for the main face of a photo
 SECOND_SIDE = 640  # enough for most small faces
 WORTH_SECOND, WORTH_TILES = 256, 800  # pixels of the long side; a smaller photo shows nothing more in the next look
-AUTO_PIXELS, CLOSER_PIXELS = 3_000_000, 16_000_000  # of the look in tiles
+AUTO_PIXELS, CLOSER_PIXELS = 5_000_000, 16_000_000  # of the look in tiles
 FIRST_SCORE = 0.5  # of the first look; the usual threshold of 0.9 misses a third of the children in FG-NET
 SURE_SCORE = 0.91  # of the first look: needs no check. Faces that lie on their sides or upside down reach 0.91
 CLOSER_SCORE = 0.4  # of faces that only another look finds, all of which are checked: 16 pixels are enough then
 FIRST_CHECK, CLOSER_CHECK = 0.6, 0.7  # least scores of the check: smileys reach 0.46, stars 0.66
 MOST_CHECKS = 200  # faces of a closer look that are checked, the highest scores first
-SMALL_FIRST = 32  # pixels in the first look; the boxes of smaller faces are refined by the check
+SMALL_FIRST = 24  # pixels in the first look; the boxes of smaller faces are refined by the check
 SMALL_SHARE = 0.05  # of the photo's area; where the faces cover less, there may be others that are smaller
 SMALL_FACE = 24  # pixels in the second look; where a face is smaller, there may be others that it missed
 STRIP = 8  # ratio of the sides above which a photo is a strip, in which nothing is retried
@@ -46,7 +46,7 @@ def find_faces(photo: Photo, detector: str = "auto", looks: str = "auto", main_o
 
     photo: (H, W, 3) uint8, RGB.   detector: `auto` or one of DETECTORS.
     looks: how closely YuNet looks at a large photo. `fast` is one look at 192 pixels, `closer` is up to 16 megapixels in
-        tiles, and `auto` looks in tiles of up to 3 megapixels if the faces found so far are few or small.
+        tiles, and `auto` looks in tiles of up to 5 megapixels if the faces found so far are few or small.
     main_only: a large face is enough, so smaller ones are not searched for; `closer` does all the same.
 
     Memory does not depend on the size of the photo. If YuNet finds nothing, it looks at the photo turned by 90, 180
