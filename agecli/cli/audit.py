@@ -9,7 +9,20 @@ from typing import Annotated
 
 import typer
 
-from agecli.cli.options import DATASETS, Form, Output, Quiet, Verbose, form_of, listen
+from agecli.cli.options import (
+    DATASETS,
+    MAX_MEMORY,
+    TIMEOUT,
+    Form,
+    MaxMemory,
+    Output,
+    Quiet,
+    Timeout,
+    Verbose,
+    form_of,
+    listen,
+)
+from agecli.cli.outputs import Force
 
 
 def audit(
@@ -19,8 +32,11 @@ def audit(
         "suspicious.csv"
     ),
     workers: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
+    max_memory: MaxMemory = MAX_MEMORY,
+    timeout: Timeout = TIMEOUT,
     form: Form = None,
     output: Output = None,
+    force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -41,7 +57,10 @@ def audit(
             data,
             dataset=dataset,
             out=out,
+            force=force,
             workers=workers,
+            max_memory=max_memory,
+            timeout=timeout,
             progress=bars.show,
         )
     shape = form_of(form, output)

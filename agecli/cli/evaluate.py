@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agecli.cli.options import Device, Exclude, Form, Output, Quiet, Verbose, Workers, form_of, listen
+from agecli.cli.options import Device, Exclude, Output, PaperForm, Quiet, Verbose, Workers, form_of, listen
+from agecli.cli.outputs import Force
 from agecli.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,8 +51,9 @@ def evaluate(
     ] = None,
     device: Device = "auto",
     workers: Workers = None,
-    form: Form = None,
+    form: PaperForm = None,
     output: Output = None,
+    force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -91,7 +93,7 @@ def _write(
 ) -> None:
     """Print the tables of all results, or write them to `output`; write the HTML report if one is requested.
 
-    ages: of age checks; form: table, csv or jsonl
+    ages: of age checks; form: table, csv, jsonl or latex
     """
     from agecli.evaluation.evaluate import compare_models, pooled
     from agecli.reports.evaluation_tables import write_evaluation

@@ -10,6 +10,9 @@ from typing import Annotated
 
 import typer
 
+from agecli.core.display import visible
+from agecli.core.errors import InputError
+
 
 class Format(str, Enum):
     """How a result is printed."""
@@ -19,16 +22,37 @@ class Format(str, Enum):
     jsonl = "jsonl"
 
 
+class PaperFormat(str, Enum):
+    """How a result is printed, if papers may show it."""
+
+    table = "table"
+    csv = "csv"
+    jsonl = "jsonl"
+    latex = "latex"
+
+
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only warnings and errors on stderr.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Debug messages on stderr, too.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
 Workers = Annotated[int | None, typer.Option(min=0, help="Processes that read pictures.", show_default="by device")]
+MaxMemory = Annotated[
+    float, typer.Option(metavar="GB", help="Most memory of a process; a photo that needs more is `crashed`.")
+]
+Timeout = Annotated[
+    float, typer.Option(metavar="SECONDS", help="Most time for a photo; one that takes longer is `crashed`.")
+]
+MAX_MEMORY, TIMEOUT = 1.0, 60.0  # the defaults
 Form = Annotated[
     Format | None, typer.Option("--format", "-f", help="How to print.", show_default="table on a terminal, else jsonl")
 ]
 
+PaperForm = Annotated[
+    PaperFormat | None,
+    typer.Option("--format", "-f", help="How to print.", show_default="table on a terminal, else jsonl"),
+]
 
-def _file(path: Path | None) -> Path | None:
+
+def output_file(path: Path | None) -> Path | None:
     """The file of --output; None, which is stdout, for `-`."""
     return None if path == Path("-") else path
 
@@ -36,7 +60,7 @@ def _file(path: Path | None) -> Path | None:
 Output = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", callback=_file, help="Write the result to a file, whole or not at all; - is stdout."
+        "--output", "-o", callback=output_file, help="Write the result to a file, whole or not at all; - is stdout."
     ),
 ]
 SETUPS = "The protocol: random, I, II, III, lopo, cacd-train, cacd-val, subject or column."
@@ -52,12 +76,20 @@ Settings = Annotated[
 ]
 
 
-def form_of(form: Format | None, output: Path | None) -> str:
-    """The format that is asked for, else that of the file's suffix, else table on a terminal and jsonl in a pipe."""
+def form_of(form: Format | PaperFormat | None, output: Path | None) -> str:
+    """The format that is asked for, else that of the file's ending, else table on a terminal and jsonl in a pipe.
+
+    Raises InputError for an unknown ending.
+    """
     if form:
-        return form.value
-    if output and output.suffix in (".csv", ".jsonl"):
-        return output.suffix[1:]
+        return str(form.value)
+    if output and output.suffix:
+        known = [f".{kind.value}" for kind in Format if kind is not Format.table]
+        if output.suffix.lower() not in known:
+            raise InputError(
+                f"{output}: unknown ending `{output.suffix}`", hint=f"use {', '.join(known)}, or choose a --format"
+            )
+        return output.suffix[1:].lower()
     return "table" if output is None and sys.stdout.isatty() else "jsonl"
 
 
@@ -66,7 +98,7 @@ class Stderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one message."""
-        print(self.format(record), file=sys.stderr, flush=True)
+        print(visible(self.format(record), lines=True), file=sys.stderr, flush=True)
 
 
 def listen(quiet: bool, verbose: bool) -> None:
@@ -80,8 +112,6 @@ def listen(quiet: bool, verbose: bool) -> None:
 
 def assignment(text: str) -> tuple[str, str]:
     """The name and the value of `--set section.key=value`. Raises InputError if there is no `=`."""
-    from agecli.core.errors import InputError
-
     name, sign, value = text.partition("=")
     if not sign:
         raise InputError(f"--set {text} has no value", hint="write --set section.key=value")

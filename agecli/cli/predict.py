@@ -3,58 +3,178 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
+from enum import Enum
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agecli.cli.options import DETECTORS, Device, Form, Output, Quiet, Verbose, form_of, listen
+from agecli.cli.options import (
+    DETECTORS,
+    MAX_MEMORY,
+    TIMEOUT,
+    Device,
+    MaxMemory,
+    Quiet,
+    Timeout,
+    Verbose,
+    listen,
+    output_file,
+)
+from agecli.cli.outputs import Force
+from agecli.core.display import visible
 
 if TYPE_CHECKING:
     from agecli.cli.progress import Bars
 
-FEW = 100  # records before progress is shown: rich takes time to load
+
+class Format(str, Enum):
+    """How records are written."""
+
+    table = "table"
+    csv = "csv"
+    tsv = "tsv"
+    json = "json"
+    jsonl = "jsonl"
+    parquet = "parquet"
 
 
-Photos = Annotated[list[str], typer.Argument(help="Files, folders, globs, @list, or - for names on stdin.")]
+FEW = 100  # photos before progress is shown: rich takes time to load
+
+
+INPUTS, FACES, RECORDS, OUTPUT = "Inputs", "Faces", "Records", "Output"  # groups of options
+EXAMPLES = "\n\n".join(  # typer joins lines that no empty line separates
+    (
+        "Examples:",
+        "agecli predict photo.jpg   # every face: age, interval, distribution",
+        "agecli predict holidays/ --videos -o ages.csv   # a folder, into a file",
+        "agecli predict *.jpg --draw drawn/   # copies with boxes and ages",
+        "agecli predict film.mp4 --every 200ms --per-person   # a video",
+        "cat photo.jpg | agecli predict - --format json   # a picture on stdin",
+        "find . -name '*.jpg' -print0 | agecli predict -0 -   # names on stdin",
+    )
+)
+Photos = Annotated[
+    list[str], typer.Argument(help="Files, folders, globs, @list, or - for a picture or names on stdin.")
+]
 Model = Annotated[
     Path | None,
     typer.Option(
-        "--model", "-m", help="A checkpoint (.safetensors) or an exported model (.onnx).", show_default="default"
+        *("--model", "-m"),
+        help="A checkpoint (.safetensors) or an exported model (.onnx).",
+        show_default="default",
+        rich_help_panel=RECORDS,
     ),
 ]
-NoDetect = Annotated[bool, typer.Option("--no-detect", help="The photos are aligned faces already.")]
-Detector = Annotated[str, typer.Option(help=DETECTORS)]
-Largest = Annotated[bool, typer.Option("--largest", help="Only the main face of each photo: large and central.")]
-MinFace = Annotated[int, typer.Option(min=0, help="Leave out faces smaller than this, in pixels.")]
+NoDetect = Annotated[
+    bool, typer.Option("--no-detect", help="The photos are aligned faces already.", rich_help_panel=FACES)
+]
+Detector = Annotated[str, typer.Option(help=DETECTORS, rich_help_panel=FACES)]
+Largest = Annotated[
+    bool,
+    typer.Option("--largest", help="Only the main face of each photo: large and central.", rich_help_panel=FACES),
+]
+MinFace = Annotated[
+    int, typer.Option(min=0, help="Leave out faces smaller than this, in pixels.", rich_help_panel=FACES)
+]
 MinScore = Annotated[
     float | None,
-    typer.Option(min=0, max=1, help="Leave out faces with a lower detector score.", show_default="none"),
+    typer.Option(
+        min=0, max=1, help="Leave out faces with a lower detector score.", show_default="none", rich_help_panel=FACES
+    ),
 ]
-Fast = Annotated[bool, typer.Option("--fast", help="Look for large faces only, at 192 pixels.")]
-Closer = Annotated[bool, typer.Option("--closer", help="Look for small faces in every photo, at up to 16 megapixels.")]
+Fast = Annotated[bool, typer.Option("--fast", help="Look for large faces only, at 192 pixels.", rich_help_panel=FACES)]
+Closer = Annotated[
+    bool,
+    typer.Option(
+        "--closer", help="Look for small faces in every photo, at up to 16 megapixels.", rich_help_panel=FACES
+    ),
+]
 Readout = Annotated[
-    str | None, typer.Option(help="Point estimate: mean, median or mode.", show_default="as the model was trained")
+    str | None,
+    typer.Option(
+        help="Point estimate: mean, median or mode.", show_default="as the model was trained", rich_help_panel=RECORDS
+    ),
 ]
-Null = Annotated[bool, typer.Option("--null", "-0", help="Names on stdin and in lists end with a null byte.")]
+Null = Annotated[
+    bool,
+    typer.Option("--null", "-0", help="Names on stdin and in lists end with a null byte.", rich_help_panel=INPUTS),
+]
 AbstainAbove = Annotated[
-    float | None, typer.Option(min=0, help="Mark faces whose interval is wider than this.", metavar="YEARS")
+    float | None,
+    typer.Option(min=0, help="Mark faces whose interval is wider than this.", metavar="YEARS", rich_help_panel=RECORDS),
 ]
-Distribution = Annotated[bool, typer.Option("--distribution", help="Add the probability of each year of age.")]
-Draw = Annotated[Path | None, typer.Option(help="Write copies of the photos with boxes and ages to this folder.")]
-Every = Annotated[str, typer.Option(help="Time between two frames of a video: 1s, 500ms, 2m.")]
+Over = Annotated[
+    float | None,
+    typer.Option(
+        help="Age check: the probability of being this old, and a decision.", metavar="AGE", rich_help_panel=RECORDS
+    ),
+]
+OverConfidence = Annotated[
+    float, typer.Option(help="Decide `over` from this probability on, else `challenge`.", rich_help_panel=RECORDS)
+]
+Distribution = Annotated[
+    bool,
+    typer.Option("--distribution", help="Add the probability of each year of age.", rich_help_panel=RECORDS),
+]
+Draw = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write copies of the photos and videos with boxes and ages to this folder.", rich_help_panel=OUTPUT
+    ),
+]
+Every = Annotated[str, typer.Option(help="Time between two frames of a video: 1s, 500ms, 2m.", rich_help_panel=INPUTS)]
+PerPerson = Annotated[
+    bool,
+    typer.Option(
+        "--per-person", help="One record for each person of a video, pooled over its frames.", rich_help_panel=RECORDS
+    ),
+]
+Videos = Annotated[bool, typer.Option("--videos", help="Predict the videos in folders, too.", rich_help_panel=INPUTS)]
 BatchSize = Annotated[int, typer.Option(help="Faces per batch.")]
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="Processes that read photos and find faces.", show_default="all cores")
+    int | None,
+    typer.Option(min=1, help="Processes that read photos and find faces.", show_default="all cores"),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run with the same --output.")]
+Form = Annotated[
+    Format | None,
+    typer.Option(
+        *("--format", "-f"),
+        help="How to write records.",
+        show_default="by the ending of FILE; table on a terminal, else jsonl",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        *("--output", "-o"),
+        callback=output_file,
+        metavar="FILE",
+        help="Write records to a file, whole or not at all; - is stdout.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+SafeCsv = Annotated[
+    bool,
+    typer.Option(
+        "--safe-csv", help="Put ' before CSV cells that a spreadsheet would run as formulas.", rich_help_panel=OUTPUT
+    ),
+]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Continue an interrupted run with the same --output.", rich_help_panel=OUTPUT),
+]
 
 
 def predict(
     photos: Photos,
-    model: Model = None,
+    null: Null = False,
+    every: Every = "1s",
+    videos: Videos = False,
     no_detect: NoDetect = False,
     detector: Detector = "auto",
     largest: Largest = False,
@@ -62,18 +182,24 @@ def predict(
     min_score: MinScore = None,
     fast: Fast = False,
     closer: Closer = False,
+    model: Model = None,
     readout: Readout = None,
-    null: Null = False,
     abstain_above: AbstainAbove = None,
+    over: Over = None,
+    over_confidence: OverConfidence = 0.95,
     distribution: Distribution = False,
-    draw: Draw = None,
-    every: Every = "1s",
-    batch_size: BatchSize = 32,
-    workers: Workers = None,
-    resume: Resume = False,
-    device: Device = "auto",
+    per_person: PerPerson = False,
     form: Form = None,
     output: Output = None,
+    force: Force = False,
+    resume: Resume = False,
+    safe_csv: SafeCsv = False,
+    draw: Draw = None,
+    batch_size: BatchSize = 32,
+    workers: Workers = None,
+    max_memory: MaxMemory = MAX_MEMORY,
+    timeout: Timeout = TIMEOUT,
+    device: Device = "auto",
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -93,21 +219,34 @@ def predict(
         looks=_looks(fast, closer),
         readout=readout,
         abstain_above=abstain_above,
+        over=over,
+        over_confidence=over_confidence,
         distribution=distribution,
         every=every,
+        per_person=per_person,
+        videos=videos,
         draw=draw,
         device=device,
         batch_size=batch_size,
         workers=workers or cores(),
+        max_memory=max_memory,
+        timeout=timeout,
         null=null,
     )
+    if form is None and output is None and sys.stdout.isatty():
+        form = Format.table
     hidden = quiet or (output is None and sys.stdout.isatty())  # records on the terminal are progress enough
-    with LateBars(hidden) as progress:
+    with LateBars(hidden, predictions.remaining) as progress:
         summary = predictions.save(
-            output or sys.stdout, file_format=form_of(form, output), resume=resume, progress=progress
+            output or sys.stdout,
+            file_format=form.value if form else None,
+            resume=resume,
+            progress=progress,
+            safe_csv=safe_csv,
+            force=force,
         )
     if summary.failed:
-        typer.echo(summary.message, err=True)
+        typer.echo(visible(summary.message), err=True)
     if summary.not_drawn:
         typer.echo(f"{summary.not_drawn} photo(s) could not be drawn", err=True)
     if not summary.ok:
@@ -124,10 +263,11 @@ def _looks(fast: bool, closer: bool) -> str:
 
 
 class LateBars:
-    """Progress on stderr that starts after FEW records."""
+    """Progress on stderr that starts after FEW photos.   remaining: counts them; called once, when the bar is shown."""
 
-    def __init__(self, hidden: bool) -> None:
-        self.hidden = hidden
+    def __init__(self, hidden: bool, remaining: Callable[[], int | None]) -> None:
+        self.hidden, self.remaining = hidden, remaining
+        self.total: int | None = None
         self.bars: Bars | None = None
         self.stack = ExitStack()
 
@@ -140,11 +280,12 @@ class LateBars:
         self.stack.close()
 
     def __call__(self, done: int) -> None:
-        """Show the number of faces so far."""
+        """Show the number of photos and frames so far."""
         if self.hidden or done <= FEW:
             return
         if self.bars is None:
             from agecli.cli.progress import Bars
 
+            self.total = self.remaining()
             self.bars = self.stack.enter_context(Bars(quiet=False))
-        self.bars.show("faces", done, None)
+        self.bars.show("photos", done, self.total)

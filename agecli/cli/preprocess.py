@@ -10,7 +10,21 @@ from typing import Annotated
 
 import typer
 
-from agecli.cli.options import DATASETS, DETECTORS, Form, Output, Quiet, Verbose, form_of, listen
+from agecli.cli.options import (
+    DATASETS,
+    DETECTORS,
+    MAX_MEMORY,
+    TIMEOUT,
+    Form,
+    MaxMemory,
+    Output,
+    Quiet,
+    Timeout,
+    Verbose,
+    form_of,
+    listen,
+)
+from agecli.cli.outputs import Force
 
 log = logging.getLogger("agecli")
 
@@ -40,11 +54,14 @@ def preprocess(
         bool, typer.Option("--all-faces", help="Crop every face of a photo, not only the main one (large and central).")
     ] = False,
     workers: Annotated[int, typer.Option(help="Number of processes.")] = 1,
+    max_memory: MaxMemory = MAX_MEMORY,
+    timeout: Timeout = TIMEOUT,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Detect faces, but write nothing.")] = False,
     contact_sheet: Annotated[Path | None, typer.Option(help="Draw a sample of the crops into this image.")] = None,
     form: Form = None,
     output: Output = None,
+    force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -72,9 +89,12 @@ def preprocess(
             no_detect=no_detect,
             all_faces=all_faces,
             workers=workers,
+            max_memory=max_memory,
+            timeout=timeout,
             resume=resume,
             dry_run=dry_run,
             contact_sheet=contact_sheet,
+            force=force,
             progress=partial(bars.show, "photos"),
             recognised=partial(_report_source, src),
         )

@@ -21,6 +21,7 @@ EXTRAS = {
     ),
     "heif": ("pillow_heif",),
     "detectors": ("dlib", "face_recognition_models"),
+    "parquet": ("pyarrow",),
 }
 
 

@@ -1,9 +1,11 @@
-"""Graceful shutdown: SIGINT and SIGTERM set a flag, which the work checks where it is safe to stop, or are deferred."""
+"""Graceful shutdown: SIGINT and SIGTERM raise KeyboardInterrupt, set a flag that the work checks, or are deferred."""
 
 from __future__ import annotations
 
 import logging
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +13,51 @@ from types import FrameType
 
 log = logging.getLogger("agecli")
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
+OBEYED_WITHIN = 1.5  # seconds for Python to handle a signal; it can't while the main thread is in native code
+EXIT_CODE = 130  # of errors.Interrupted
+_handled = threading.Event()  # KeyboardInterrupt was raised
+_watchdog: threading.Thread | None = None
+
+
+def obey_signals() -> None:
+    """In the process of the command line: SIGTERM is handled as SIGINT, and both end it whatever native code is doing.
+
+    Both raise KeyboardInterrupt, so that temporary files are removed. If the main thread does not get to it within
+    OBEYED_WITHIN seconds, the process exits with 130. Worker processes end with it, and journals are always resumable.
+    """
+    global _watchdog
+    for number in NUMBERS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as in a background job
+            signal.signal(number, _interrupt)
+    if sys.platform == "win32":
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)  # gets the number of each signal at once
+    _watchdog = threading.Thread(target=_watch, args=(reader,), name="agecli-signals", daemon=True)
+    _watchdog.start()
+
+
+def only_command_line_threads() -> bool:
+    """Whether this is the process of the command line, and Python has started no thread in it but that for signals."""
+    return _watchdog is not None and set(threading.enumerate()) == {threading.main_thread(), _watchdog}
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """The signal handler of the command line."""
+    _handled.set()
+    raise KeyboardInterrupt
+
+
+def _watch(reader: int) -> None:
+    """Exit if a signal was received and the main thread does not handle it. A `stop_flag` may take its time."""
+    while number := os.read(reader, 1):
+        if number[0] not in NUMBERS or isinstance(signal.getsignal(number[0]), _FlagSetter):
+            continue
+        if not _handled.wait(OBEYED_WITHIN):
+            os.write(2, b"error: interrupted\n hint: continue with --resume, if there is an --output\n")
+            os._exit(EXIT_CODE)
+        _handled.clear()
 
 
 class _FlagSetter:

@@ -10,8 +10,10 @@ from typing import Any
 import pandas as pd
 
 from agecli.core.ages import decade_name, parse_age
+from agecli.core.outputs import check_output
 from agecli.core.parallel import check_workers
 from agecli.core.tables import any_bytes, write_table
+from agecli.core.worker_process import Limits
 from agecli.datasets.duplicates import Duplicates, Progress, find_duplicates
 from agecli.datasets.label_checks import CHECKS, OLDEST, disagreeing_copies, findings_table, other_age_in_name
 from agecli.datasets.manifest import label_rows, read_labels
@@ -56,21 +58,28 @@ def audit(
     *,
     dataset: str = "auto",
     out: str | Path = "suspicious.csv",
+    force: bool = False,
     workers: int = 1,
+    max_memory: float | None = None,
+    timeout: float | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Audit:
     """Check the labels and photos of a data set, and write what is suspicious to a CSV file that `train --exclude` takes.
 
     folder: with a manifest.csv or labels.csv, or a data set.   dataset: its name, or `auto`.
-    workers: number of processes.   progress: called with `photos` or `pairs`, the number done, and the number in all.
+    workers: number of processes.   max_memory, timeout: most GB for a process and seconds for a photo, as in `predict`.
+    progress: called with `photos` or `pairs`, the number done, and the number in all.
+    out: the CSV file.   force: replace `out` also if agecli did not write it.
 
     Raises MissingError or InputError as `manifest.read_labels` does.
 
         agecli.audit("aligned").findings
     """
     check_workers(workers)
+    limits = Limits.of(max_memory, timeout)
+    check_output(Path(out), ["table"], force=force)
     source, labels = read_labels(Path(folder), dataset)
-    duplicates = find_duplicates(Path(folder), labels["path"], workers=workers, progress=progress)
+    duplicates = find_duplicates(Path(folder), labels["path"], workers=workers, limits=limits, progress=progress)
     findings = _all_findings(source, labels, duplicates)
     write_table(Path(out), findings)
     disagreeing = set(findings["path"][findings["problem"] == "duplicate_age"])

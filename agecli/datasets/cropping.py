@@ -5,6 +5,8 @@ Nothing here imports pandas, which every worker would have to load.
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,15 +14,17 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from agecli.core.files import write_whole
+from agecli.core.files import write_bytes
 from agecli.images.alignment import Alignment, Photo, align
 from agecli.images.crops import FaceFinder, NoFaceError
+from agecli.images.encoding import encode
 from agecli.images.faces import Face
-from agecli.images.reading import UnreadableError, read_picture
+from agecli.images.reading import UnreadableError, read_reduced
 
 EYES = ("left_eye_x", "left_eye_y", "right_eye_x", "right_eye_y")
 NOT_DETECTED = {**dict.fromkeys(EYES, ""), "detector": "", "score": ""}  # of a photo that is an aligned face already
 JPEG_QUALITY = 95
+WRONG_NAME = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EILSEQ, errno.EINVAL}
 # `source`, and either `faces` (rows of the manifest without labels) or `status` and `reason` (a row of failures.csv)
 CropResult = dict[str, Any]
 
@@ -63,35 +67,81 @@ class CropOptions:
 def crop_photo(options: CropOptions, photo: PhotoToCrop) -> CropResult:
     """Find the faces of a photo and write their crops, each whole or not at all, before the result is returned.
 
-    Raises OSError if a crop can't be written; everything that is wrong with the photo is in the result.
+    The size of each crop in `bytes` tells a resumed run whether the file is still whole. A name that can't be written, as
+    it is too long or a folder has it, is a failure of this photo. Raises DiskFullError if there is no space, OSError if no
+    crop can be written; everything that is wrong with the photo is in the result.
     """
-    pixels, result = _find(options, photo)
+    try:
+        return _crop(options, photo)
+    except OSError as error:
+        if error.errno not in WRONG_NAME:
+            raise
+        return _failure(photo, "unwritable", f"its crop can't be written: {error.strerror}")
+
+
+def _crop(options: CropOptions, photo: PhotoToCrop) -> CropResult:
+    """The result of `crop_photo`. Raises OSError also if the name of a crop can't be used."""
+    pixels, scale, result = _find(options, photo)
     for number, face in enumerate(result.get("faces", ())):
         face["path"] = photo.crop_path(number)
-        crop = _aligned(pixels, face, options.alignment) if options.detect else _square(pixels, options.alignment.size)
-        with write_whole(options.out / face["path"], sync=False) as part:
-            Image.fromarray(crop).save(part, "JPEG", quality=JPEG_QUALITY, subsampling=0)
+        size = options.alignment.size
+        crop = _aligned(pixels, scale, face, options.alignment) if options.detect else _square(pixels, size)
+        content = encode(Image.fromarray(crop), "JPEG", quality=JPEG_QUALITY, subsampling=0)
+        write_bytes(options.out / face["path"], content, sync=False)
+        face["bytes"] = len(content)
     return result
+
+
+def is_result(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry of a journal is a result of `crop_photo`: its fields are there, in the right types."""
+    faces = entry.get("faces", [])
+    if not isinstance(entry.get("source"), str) or not isinstance(faces, list) or ("status" in entry) == bool(faces):
+        return False
+    return all(
+        isinstance(face, dict) and isinstance(face.get("path"), str) and isinstance(face.get("detector"), str)
+        for face in faces
+    ) and all(isinstance(entry.get(name, ""), str) for name in ("status", "reason"))
+
+
+def is_whole(out: Path, result: CropResult) -> bool:
+    """Whether the crops of a result are still there, in their size; others are made again.
+
+    out: the output folder.   A result of an older version has no sizes; there, a crop must only exist.
+    """
+    try:
+        return all(
+            (out / face["path"]).stat().st_size == face.get("bytes", (out / face["path"]).stat().st_size)
+            for face in result.get("faces", ())
+        )
+    except OSError:
+        return False
 
 
 def find_in_photo(options: CropOptions, photo: PhotoToCrop) -> CropResult:
     """The result of `crop_photo` without writing crops, and so without their paths."""
-    return _find(options, photo)[1]
+    return _find(options, photo)[2]
 
 
-def _find(options: CropOptions, photo: PhotoToCrop) -> tuple[Photo, CropResult]:
-    """The pixels of a photo, (0, 0, 3) if it can't be read, and the faces in it."""
+def crashed_photo(photo: PhotoToCrop, reason: str) -> CropResult:
+    """The result of a photo whose worker process crashed or exceeded a limit."""
+    return _failure(photo, "crashed", reason)
+
+
+def _find(options: CropOptions, photo: PhotoToCrop) -> tuple[Photo, float, CropResult]:
+    """The pixels of a photo, (0, 0, 3) if it can't be read; their scale (`read_reduced`); and the faces in it."""
     pixels: Photo = np.zeros((0, 0, 3), np.uint8)
-    if options.labelled and not photo.has_age:
-        return pixels, _failure(photo, "no_age", "its age is not known")
+    scale = 1.0
+    if options.labelled and not photo.has_age and not (options.folder / photo.source).is_dir():
+        return pixels, scale, _failure(photo, "no_age", "its age is not known")
     try:
-        pixels = np.asarray(read_picture(options.folder / photo.source))
-        faces = [_row(face) for face in options.finder.find(pixels)] if options.detect else [dict(NOT_DETECTED)]
+        image, scale = read_reduced(options.folder / photo.source)
+        pixels = np.asarray(image)
+        faces = [_row(face, scale) for face in options.finder.find(pixels)] if options.detect else [dict(NOT_DETECTED)]
     except UnreadableError as error:
-        return pixels, _failure(photo, "unreadable", str(error))
+        return pixels, scale, _failure(photo, "unreadable", str(error))
     except NoFaceError as error:
-        return pixels, _failure(photo, "no_face", f"{error}: is it visible, upright and not too small?")
-    return pixels, {"source": photo.source, "faces": faces}
+        return pixels, scale, _failure(photo, "no_face", f"{error}: is it visible, upright and not too small?")
+    return pixels, scale, {"source": photo.source, "faces": faces}
 
 
 def _failure(photo: PhotoToCrop, status: str, reason: str) -> CropResult:
@@ -99,16 +149,16 @@ def _failure(photo: PhotoToCrop, status: str, reason: str) -> CropResult:
     return {"source": photo.source, "status": status, "reason": reason}
 
 
-def _row(face: Face) -> dict[str, Any]:
-    """The columns of the manifest that come from the detector; eyes in pixels, to two decimals."""
-    eyes = (round(value, 2) for value in (*face.left_eye, *face.right_eye))
+def _row(face: Face, scale: float) -> dict[str, Any]:
+    """The columns of the manifest that come from the detector; eyes in pixels of the photo, to two decimals."""
+    eyes = (round(value * scale, 2) for value in (*face.left_eye, *face.right_eye))
     return {**dict(zip(EYES, eyes, strict=True)), "detector": face.detector, "score": face.score}
 
 
-def _aligned(photo: Photo, face: dict[str, Any], alignment: Alignment) -> Photo:
+def _aligned(pixels: Photo, scale: float, face: dict[str, Any], alignment: Alignment) -> Photo:
     """The crop of a face by its rounded eyes, so that the manifest alone tells how to make it again."""
-    left_x, left_y, right_x, right_y = (face[name] for name in EYES)
-    return align(photo, (left_x, left_y), (right_x, right_y), alignment)
+    left_x, left_y, right_x, right_y = (face[name] / scale for name in EYES)
+    return align(pixels, (left_x, left_y), (right_x, right_y), alignment)
 
 
 def _square(photo: Photo, size: int) -> Photo:

@@ -17,7 +17,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from agecli.core.parallel import Map, process_map
+from agecli.core.worker_process import Limits
+from agecli.core.workers import Workers, open_workers, stream
 from agecli.datasets.perceptual_hash import BITS, SIDE, Floats, candidates, fingerprint, small_grey
 from agecli.images.reading import UnreadableError
 
@@ -81,7 +82,12 @@ class DisjointSets:
 
 
 def find_duplicates(
-    folder: Path, paths: Iterable[str], *, workers: int = 1, progress: Progress = lambda what, done, total: None
+    folder: Path,
+    paths: Iterable[str],
+    *,
+    workers: int = 1,
+    limits: Limits | None = None,
+    progress: Progress = lambda what, done, total: None,
 ) -> Duplicates:
     """The copies among photos of a folder. The result does not depend on the number of workers.
 
@@ -95,8 +101,8 @@ def find_duplicates(
     first_with: dict[bytes, int] = {}  # digest of a file -> the first photo that has it
     links: list[Link] = []
     unreadable: dict[str, str] = {}
-    with process_map(workers, chunk=16, advice="Use fewer --workers") as run:
-        for number, result in enumerate(run(partial(_digest_and_print, folder), names)):
+    with open_workers(workers, limits) as pool:
+        for number, result in enumerate(stream(partial(_digest_and_print, folder), names, pool, _crashed)):
             if isinstance(result, str):
                 unreadable[names[number]] = result
             elif (first := first_with.setdefault(result[0], number)) != number:
@@ -105,7 +111,7 @@ def find_duplicates(
                 prints[number] = result[1]
             progress("photos", number + 1, len(names))
         pairs = [(names[one], names[two], mirrored) for one, two, mirrored in candidates(prints)]
-        links += _verified(folder, pairs, run, progress)
+        links += _verified(folder, pairs, pool, progress)
     return Duplicates(tuple(links), unreadable)
 
 
@@ -118,12 +124,18 @@ def _digest_and_print(folder: Path, name: str) -> tuple[bytes, Floats] | str:
         return str(error)
 
 
-def _verified(folder: Path, pairs: list[Pair], run: Map, progress: Progress) -> Iterator[Link]:
+def _crashed(name: str, reason: str) -> str:
+    """The result of a photo whose worker process crashed or exceeded a limit."""
+    return reason
+
+
+def _verified(folder: Path, pairs: list[Pair], pool: Workers | None, progress: Progress) -> Iterator[Link]:
     """The pairs that are copies. Pairs within one group are skipped: 1000 frames of a video have 500,000 of them."""
     sets = DisjointSets()
     for start in range(0, len(pairs), BATCH):
         batch = [pair for pair in pairs[start : start + BATCH] if sets.root(pair[0]) != sets.root(pair[1])]
-        for (one, two, mirrored), same in zip(batch, run(partial(_are_copies, folder), batch), strict=True):
+        results = stream(partial(_are_copies, folder), batch, pool, lambda pair, reason: False)
+        for (one, two, mirrored), same in zip(batch, results, strict=True):
             if same and sets.merge(one, two):
                 yield Link(one, two, "mirrored" if mirrored else "near")
         progress("pairs", min(start + BATCH, len(pairs)), len(pairs))

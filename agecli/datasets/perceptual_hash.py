@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from agecli.images.reading import MOST_PIXELS, read_picture
+from agecli.images.reading import MOST_PIXELS, read_reduced
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -51,7 +51,7 @@ MIRROR = np.where(COLUMNS % 2, -1, 1).astype(np.float32)
 
 def small_grey(path: Path) -> Floats:
     """A photo in grey, (64, 64), 0 to 255. Raises UnreadableError."""
-    grey = np.asarray(_shrunk_jpeg(path) or read_picture(path).convert("L"))
+    grey = np.asarray(_shrunk_jpeg(path) or read_reduced(path)[0].convert("L"))
     interpolation = cv2.INTER_AREA if min(grey.shape) >= SIDE else cv2.INTER_LINEAR
     return cv2.resize(grey, (SIDE, SIDE), interpolation=interpolation).astype(np.float32)
 
@@ -59,7 +59,7 @@ def small_grey(path: Path) -> Floats:
 def _shrunk_jpeg(path: Path) -> Image.Image | None:
     """A JPEG in grey, decoded at down to an eighth of its size: 2 times as fast for a chip, 11 times for a large photo.
 
-    None for anything else, and for files that `read_picture` should report.
+    None for anything else, and for files that `read_reduced` should report.
     """
     if not path.is_file():
         return None
@@ -71,7 +71,7 @@ def _shrunk_jpeg(path: Path) -> Image.Image | None:
                     return None
                 image.draft("L", (SIDE, SIDE))
                 return ImageOps.exif_transpose(image).convert("L")
-    except Exception:  # read_picture has the better message
+    except Exception:  # read_reduced has the better message
         return None
 
 

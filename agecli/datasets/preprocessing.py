@@ -6,7 +6,9 @@ line; the tables are written from the journal at the end.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,16 +17,31 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from agecli.core.errors import InputError, MissingError
-from agecli.core.files import write_csv, write_text
+from agecli.core.files import remove_parts, write_csv, write_text
 from agecli.core.journal import JournalFile
-from agecli.core.parallel import check_workers, process_map
+from agecli.core.locks import locked
+from agecli.core.outputs import check_output
+from agecli.core.parallel import check_workers
+from agecli.core.worker_process import Limits
+from agecli.core.workers import Workers, open_workers, stream
 from agecli.datasets.contact_sheet import draw_contact_sheet
-from agecli.datasets.cropping import EYES, CropOptions, CropResult, PhotoToCrop, crop_photo, find_in_photo
+from agecli.datasets.cropping import (
+    EYES,
+    CropOptions,
+    CropResult,
+    PhotoToCrop,
+    crashed_photo,
+    crop_photo,
+    find_in_photo,
+    is_result,
+    is_whole,
+)
 from agecli.datasets.sources import Source, recognise
 from agecli.datasets.sources.labels import Label
 from agecli.images.alignment import Alignment
 from agecli.images.crops import FaceFinder
 from agecli.images.detection import check_detector
+from agecli.images.encoding import kind_of_name
 from agecli.images.folders import photos_in
 from agecli.images.reading import SUFFIXES
 from agecli.model.framing import alignment_for
@@ -46,8 +63,8 @@ MANIFEST_COLUMNS = (
 )
 FAILURE_COLUMNS = ("source", "status", "reason")
 JOURNAL = ".preprocess.jsonl"
+LONGEST_NAME = 200  # bytes of a photo's name; file systems take 255, of which temporary files need some
 OPTION_NAMES = {"detect": "--no-detect", "labelled": "--dataset (whether photos have ages)"}
-RESUME_ADVICE = "Resume with --resume and fewer --workers: finished photos are kept"
 
 
 @dataclass(frozen=True)
@@ -82,9 +99,12 @@ def preprocess(
     no_detect: bool = False,
     all_faces: bool = False,
     workers: int = 1,
+    max_memory: float | None = None,
+    timeout: float | None = None,
     resume: bool = False,
     dry_run: bool = False,
     contact_sheet: str | Path | None = None,
+    force: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
     recognised: Callable[[str, int], None] = lambda name, photos: None,
 ) -> Summary:
@@ -97,8 +117,9 @@ def preprocess(
         Each replaces that of `target` if it is given.
     no_detect: the photos are aligned faces already, and only resized.
     all_faces: crop every face of a photo, not only the main one (`crops.main_face`).
-    workers: number of processes.   resume: continue an interrupted run.   dry_run: detect, but write nothing.
-    contact_sheet: an image file to draw a sample of the crops into.
+    workers: number of processes.   max_memory, timeout: most GB for a process and seconds for a photo, as in `predict`.
+    resume: continue an interrupted run.   dry_run: detect, but write nothing.
+    contact_sheet: an image file to draw a sample of the crops into.   force: replace a file that is no contact sheet.
     progress: called with the numbers of photos done and in all.   recognised: called once with the data set and its size.
 
     Photos that fail are counted and listed in failures.csv. Raises MissingError if there are no photos; InputError for
@@ -111,14 +132,20 @@ def preprocess(
     alignment = _alignment(target, {name: value for name, value in given.items() if value is not None})
     check_detector(detector)
     check_workers(workers)
+    limits = Limits.of(max_memory, timeout)
+    if contact_sheet:
+        kind_of_name(Path(contact_sheet))
+        check_output(Path(contact_sheet), ["picture"], force=force)
     source, photos = _list_photos(folder, place, dataset)
     recognised(source.name, len(photos))
     finder = FaceFinder(detector, main_only=not all_faces)
     options = CropOptions(folder, place, alignment, finder, not no_detect, source.name != "folder")
-    if dry_run:
-        return _summary(source, [find_in_photo(options, photo) for photo in photos])
-    results = _crop_all(options, photos, workers, resume, progress)
-    _write_tables(place, source, results)
+    with open_workers(workers, limits) as pool:
+        if dry_run:
+            return _summary(source, list(stream(partial(find_in_photo, options), photos, pool, crashed_photo)))
+        with locked(place, folder=True):
+            results = _crop_all(options, photos, pool, resume, progress)
+            _write_tables(place, source, results)
     if contact_sheet:
         crops = [place / face["path"] for result in results for face in result.get("faces", ())]
         draw_contact_sheet(crops, alignment, Path(contact_sheet))
@@ -153,42 +180,47 @@ def plan(files: Sequence[str], source: Source) -> list[PhotoToCrop]:
     """The work for each photo. The crop of a/b.png is faces/a/b.png.jpg: it depends on the photo's path alone, so that no
     two photos share one.
     """
-    return [
-        PhotoToCrop(file, str(PurePath("faces") / f"{_inside(file)}.jpg"), bool(source.labels.get(file, Label()).age))
-        for file in files
-    ]
+    return [PhotoToCrop(file, crop_target(file), bool(source.labels.get(file, Label()).age)) for file in files]
 
 
-def _inside(file: str) -> PurePath:
-    """A relative path without `..`, so that a labels.csv can't make us write outside of the output folder."""
+def crop_target(file: str) -> str:
+    """The path of a photo's crop in the output folder. `..` is replaced, so that a labels.csv can't make us write outside.
+
+    Folders that end in .jpg get a `_`, because the crop of x.png is named like a folder x.png.jpg. A name too long for
+    `.jpg` and the like to be added is cut, and gets a hash.
+    """
     path = PurePath(file)
-    return PurePath(*("_" if part == ".." else part for part in path.relative_to(path.anchor).parts))
+    *folders, name = path.relative_to(path.anchor).parts
+    folders = [
+        "_" if part == ".." else f"{part}_" if re.search(r"\.jpg_*$", part, re.IGNORECASE) else part for part in folders
+    ]
+    if len(os.fsencode(name)) > LONGEST_NAME:
+        digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
+        while len(os.fsencode(name)) > LONGEST_NAME:
+            name = name[:-1]
+        name = f"{name}-{digest}"
+    return str(PurePath("faces", *folders, f"{name}.jpg"))
 
 
 def _crop_all(
     options: CropOptions,
     photos: Sequence[PhotoToCrop],
-    workers: int,
+    workers: Workers | None,
     resume: bool,
     progress: Callable[[int, int], None],
 ) -> list[CropResult]:
     """The results of all photos, in their order; those in the journal are not computed again."""
     with _open_journal(options, resume) as journal:
-        done = {result["source"]: result for result in journal.entries() if _crops_exist(options.out, result)}
+        done = {result["source"]: result for result in journal.entries() if is_whole(options.out, result)}
         remaining = [photo for photo in photos if photo.source not in done]
         finished = len(photos) - len(remaining)
         progress(finished, len(photos))
-        with process_map(workers, chunk=4, advice=RESUME_ADVICE) as run:
-            for count, result in enumerate(run(partial(crop_photo, options), remaining), finished + 1):
-                journal.append(result)
-                done[result["source"]] = result
-                progress(count, len(photos))
+        cropped = stream(partial(crop_photo, options), remaining, workers, crashed_photo)
+        for count, result in enumerate(cropped, finished + 1):
+            journal.append(result)
+            done[result["source"]] = result
+            progress(count, len(photos))
     return [done[photo.source] for photo in photos]
-
-
-def _crops_exist(out: Path, result: CropResult) -> bool:
-    """Whether the crops of a result are still there; a crop that was removed is made again."""
-    return all((out / face["path"]).is_file() for face in result.get("faces", ()))
 
 
 def _open_journal(options: CropOptions, resume: bool) -> JournalFile:
@@ -197,17 +229,24 @@ def _open_journal(options: CropOptions, resume: bool) -> JournalFile:
     path, settings = out / JOURNAL, out / "alignment.toml"
     if (path.exists() or (out / "manifest.csv").exists()) and not resume:
         raise InputError(f"{out} holds faces already", hint="continue with --resume, or name another folder with --out")
+    if not path.exists() and not (out / "manifest.csv").exists() and (foreign := _foreign_file(out)):
+        raise InputError(f"{foreign} was not written by `preprocess`", hint="name another folder with --out")
     alignment = options.alignment.to_toml()
     if settings.exists() and settings.read_text(encoding="utf-8") != alignment:
         raise InputError(
             f"{settings} has another alignment than this run", hint="use the same, or name another folder with --out"
         )
-    journal = JournalFile(path, options.header(), resume, OPTION_NAMES, "name another folder with --out")
-    for part in out.rglob(".*.part") if resume else ():  # crops that a kill left unfinished
-        part.unlink()
+    journal = JournalFile(path, options.header(), resume, OPTION_NAMES, "name another folder with --out", is_result)
+    remove_parts(out)  # left by a kill
     if options.detect:  # faces that came aligned were aligned in another way
         write_text(settings, alignment)
     return journal
+
+
+def _foreign_file(out: Path) -> Path | None:
+    """A file that a new run could replace; None if there is none."""
+    crops = (path for name in ("faces", "more-faces") for path in (out / name).rglob("*"))
+    return next((path for path in (out / "failures.csv", *crops) if path.is_file()), None)
 
 
 def _write_tables(out: Path, source: Source, results: Sequence[CropResult]) -> None:

@@ -14,14 +14,18 @@ import torch
 
 from agecli.core.ages import READOUTS, Readout
 from agecli.core.errors import InputError
+from agecli.core.files import write_csv
 from agecli.datasets.protocols import leakage
+from agecli.evaluation.conditions import photo_conditions
 from agecli.evaluation.inference import infer, stored_predictions
 from agecli.evaluation.selection import EvaluationRequest, Measurement, Selection, select
 from agecli.model.bundled import DEFAULT, named
 from agecli.model.checkpoint import load_checkpoint
 from agecli.model.devices import keep_memory, pick_device
+from agecli.scoring.challenge import CHECK_COLUMNS, check_rows
 from agecli.scoring.comparison import compare, on_common_faces
-from agecli.scoring.groups import MetricRow, breakdown
+from agecli.scoring.gaps import GAP_COLUMNS, largest_gaps
+from agecli.scoring.groups import MetricRow, breakdown, columns, condition_rows
 from agecli.scoring.metrics import Metrics, Predictions, measure, pool, tidy
 from agecli.training.inference import source_of
 from agecli.training.inputs import Inputs, Progress, make_inputs, no_progress
@@ -41,7 +45,7 @@ class Result:
     folder: Path  # where predictions.csv and metrics.csv are
     data: Path  # where the pictures are
     predictions: Predictions
-    rows: list[MetricRow]  # of metrics.csv: all faces, then groups
+    rows: list[MetricRow]  # of metrics.csv and conditions.csv: all faces, then groups
     leakage: float | None  # share of faces whose subject is in the training part; None if not known
     broken: dict[str, str]  # the reason for each picture that could not be read, by path
 
@@ -69,7 +73,8 @@ def evaluate(
 ) -> list[Result]:
     """Measure each fold of a run on its test part, or a checkpoint on a data folder.
 
-    Writes predictions.csv, distributions.npz and metrics.csv for each. Predictions of the same checkpoint for the same
+    Writes predictions.csv, distributions.npz and metrics.csv for each, and for all folds together age_checks.csv,
+    gaps.csv and conditions.csv. Predictions of the same checkpoint for the same
     faces are read from an earlier distributions.npz, so that another readout does not run the network again.
 
     models: run folders or checkpoints; the bundled model if none is named
@@ -140,6 +145,8 @@ def _predict(selection: Selection, device: torch.device, workers: int | None, pr
             forest.grid,
             checkpoint.calibration,
         )
+        conditions = photo_conditions(measurement.manifest.folder, predictions.samples)
+        predictions = dataclasses.replace(predictions, conditions=conditions)
         predicted.append(_Predicted(measurement, predictions, broken, source))
     return predicted
 
@@ -152,6 +159,11 @@ def _write(selection: Selection, predicted: Sequence[_Predicted]) -> list[Result
         write_report(selection.run, {int(r.name.removeprefix("fold-")): r.leakage for r in results})
     elif len(results) > 1:
         write_pooled(folder, {result.name: result.predictions for result in results}, selection.request.challenge)
+    whole = pool([result.predictions for result in results])
+    write_csv(folder / "age_checks.csv", check_rows(whole), CHECK_COLUMNS)
+    write_csv(folder / "gaps.csv", largest_gaps(whole), GAP_COLUMNS)
+    challenge = selection.request.challenge
+    write_csv(folder / "conditions.csv", condition_rows(whole, challenge), columns(challenge))
     return results
 
 
@@ -159,6 +171,7 @@ def _write_one(request: EvaluationRequest, predicted: _Predicted, folder: Path) 
     """Measure the predictions of one checkpoint, and write its files to `folder`. Warns of training faces among them."""
     measurement, fold = predicted.measurement, predicted.measurement.fold
     rows = write_results(folder, predicted.predictions, predicted.source, request.challenge)
+    rows += condition_rows(predicted.predictions, request.challenge)
     if set(fold.train) & set(fold.test):
         log.warning("%s was trained on some of these faces: its error on new ones is larger", measurement.checkpoint)
     return Result(
@@ -196,7 +209,7 @@ def _pool(results: Sequence[Result], challenge: Sequence[float]) -> Result:
         name=POOLED,
         folder=first.folder.parent,
         predictions=predictions,
-        rows=breakdown(predictions, challenge),
+        rows=breakdown(predictions, challenge) + condition_rows(predictions, challenge),
         leakage=float(np.mean(shares)) if shares else None,
         broken={path: reason for result in results for path, reason in result.broken.items()},
     )

@@ -16,7 +16,7 @@ from agecli.images.alignment import Alignment, Photo, align
 from agecli.images.detection import find_faces
 from agecli.images.faces import Face
 from agecli.images.quality import sharpness
-from agecli.images.reading import PictureSpec, Pixels, UnreadableError, cut, read_picture
+from agecli.images.reading import PictureSpec, Pixels, UnreadableError, cut, read_reduced
 from agecli.images.video import Frame, frames, is_video
 
 
@@ -46,13 +46,15 @@ class FaceFinder:
     def find(self, photo: Photo) -> list[Face]:
         """The faces of a photo (H, W, 3), RGB, the largest box first.
 
-        Raises NoFaceError if no face is left, and UnreadableError if the detector fails on the photo.
+        Raises NoFaceError if no face is left, UnreadableError if the detector fails on the photo, and MemoryError.
 
             FaceFinder(main_only=True).find(photo)[0].box
         """
         try:
             found = find_faces(photo, self.detector, self.looks, self.main_only)
-        except (RuntimeError, MemoryError, cv2.error) as error:  # dlib and OpenCV, on photos of extreme shapes
+        except (RuntimeError, cv2.error) as error:  # dlib and OpenCV, on photos of extreme shapes
+            if getattr(error, "code", None) == cv2.Error.StsNoMem:
+                raise MemoryError(str(error)) from error
             raise UnreadableError(f"the detector failed on it: {error}") from error
         found = [face for face in found if face.left_eye != face.right_eye]  # they can't be aligned
         if not found:
@@ -102,6 +104,11 @@ class Crop:
     eyes: float | None = None  # distance between the pupils, in pixels of the photo
     sharpness: float | None = None  # of the aligned face (`quality.sharpness`)
 
+    def scaled(self, scale: float) -> Crop:
+        """The crop of a face in a photo whose sides are so many times as long."""
+        x, y, w, h = (round(value * scale) for value in self.box)
+        return replace(self, box=(x, y, w, h), eyes=self.eyes * scale if self.eyes is not None else None)
+
 
 @dataclass(frozen=True)
 class PhotoFaces:
@@ -109,7 +116,7 @@ class PhotoFaces:
 
     source: str
     crops: tuple[Crop, ...] = ()
-    status: str = "ok"  # or no_face, unreadable
+    status: str = "ok"  # or no_face, unreadable, crashed
     error: str | None = None
     time: float | None = None  # seconds from the start of the video
 
@@ -134,15 +141,22 @@ class FaceCropper:
     looks: str = "auto"
 
     def __call__(self, item: str | Frame | PhotoFaces) -> PhotoFaces:
-        """The faces of a photo given by its path, or of a frame; a PhotoFaces is returned as it is. Raises nothing."""
+        """The faces of a photo given by its path, or of a frame; a PhotoFaces is returned as it is.
+
+        Boxes are in pixels of the photo, also if it was reduced when it was read. Raises nothing but MemoryError.
+        """
         if isinstance(item, PhotoFaces):
             return item
         if isinstance(item, Frame):
             return replace(self.crop(item.source, Image.fromarray(item.photo)), time=item.time)
         try:
-            return self.crop(item, read_picture(Path(item)))
+            image, scale = read_reduced(Path(item))
         except UnreadableError as error:
             return PhotoFaces(item, status="unreadable", error=str(error))
+        if scale == 1:
+            return self.crop(item, image)
+        faces = replace(self, min_face=math.ceil(self.min_face / scale)).crop(item, image)
+        return replace(faces, crops=tuple(crop.scaled(scale) for crop in faces.crops))
 
     def crop(self, name: str, image: Image.Image) -> PhotoFaces:
         """The faces of an upright RGB image; `name` becomes their source."""
@@ -159,7 +173,7 @@ class FaceCropper:
             return PhotoFaces(name, status="no_face", error=str(error))
         except UnreadableError as error:
             return PhotoFaces(name, status="unreadable", error=str(error))
-        except (MemoryError, cv2.error) as error:
+        except cv2.error as error:
             return PhotoFaces(name, status="unreadable", error=f"it can't be aligned: {error}")
 
     def _cut(self, photo: Photo, face: Face, alignment: Alignment) -> Crop:

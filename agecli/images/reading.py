@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import glob
+import math
 import re
 import warnings
 from collections.abc import Mapping
@@ -15,11 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from agecli.core.errors import MissingError
-from agecli.images.heif import HEADER, is_heif, register_heif
+from agecli.images.opening import UnreadableError as UnreadableError
+from agecli.images.opening import open_picture
 
 Pixels = NDArray[np.uint8]  # (3, H, W), RGB
-MOST_PIXELS = 120_000_000  # of an image; phones make up to 108 million, and decoding them takes a gigabyte
+MOST_PIXELS = 120_000_000  # of an image, as its header says; phones make up to 108 million
+MOST_DECODED = 25_000_000  # pixels in which faces are searched: with them, a worker stays below a gigabyte
+WHOLE = 8_000_000  # pixels of an image that is converted at once
+ORIENTATION = 0x0112  # EXIF tag
+NOT_REACHED = {errno.ELOOP: "it is a link that leads to itself", errno.ENAMETOOLONG: "its name is too long"}
 SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".avif", ".heic", ".heif"}
 )
@@ -47,10 +52,6 @@ class PictureSpec:
         return max(self.size, round(self.size / self.crop_share))
 
 
-class UnreadableError(Exception):
-    """A file is missing, not an image, damaged or too large. The message is for the user."""
-
-
 def read_picture(path: Path) -> Image.Image:
     """An image as 8-bit RGB, turned as its EXIF orientation says; the first frame, on white where it is transparent.
 
@@ -59,17 +60,26 @@ def read_picture(path: Path) -> Image.Image:
         read_picture(Path("photo.jpg")).size
     """
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise UnreadableError("it is no file but a device or a pipe")
+        return read_reduced(path, MOST_PIXELS)[0]
+    except MemoryError:
+        raise UnreadableError("there is not enough memory for it") from None
+
+
+def read_reduced(path: Path, most: int = MOST_DECODED) -> tuple[Image.Image, float]:
+    """As `read_picture`, with at most so many pixels, and the scale: sides of the photo / sides of the returned image.
+
+    The sides are divided by the least whole number that is enough; a JPEG is decoded in its reduced size.
+    Raises UnreadableError for any file that can't be decoded, and MemoryError.
+
+        image, scale = read_reduced(Path("photo.jpg"))
+        box_in_photo = [value * scale for value in box_in_image]
+    """
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd metadata, and of large pictures: our own limit is below
-            _prepare_heif(path)
-            with Image.open(path) as image:
-                if image.width * image.height > MOST_PIXELS:
-                    raise UnreadableError(f"it is too large, {image.width} x {image.height} pixels: shrink it first")
-                image.load()
-                return upright_rgb(image)
-    except UnreadableError:
+            with open_picture(path) as image:
+                return _decode(image, most)
+    except (UnreadableError, MemoryError):
         raise
     except FileNotFoundError:
         raise UnreadableError(why_not_there(path)) from None
@@ -82,22 +92,11 @@ def read_picture(path: Path) -> Image.Image:
     except Image.DecompressionBombError:
         raise UnreadableError("it is too large: shrink it first") from None
     except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise UnreadableError("it is a link that leads to itself") from None
+        if error.errno in NOT_REACHED:
+            raise UnreadableError(NOT_REACHED[error.errno]) from None
         raise UnreadableError(f"it is damaged: {error}") from error
     except Exception as error:  # a damaged file can raise almost anything inside its decoder
         raise UnreadableError(f"it is damaged: {error}") from error
-
-
-def _prepare_heif(path: Path) -> None:
-    """Load the reader of HEIF files if this is one. Raises UnreadableError, with what to install, if there is none."""
-    with path.open("rb") as file:
-        if not is_heif(file.read(HEADER)):
-            return
-    try:
-        register_heif()
-    except MissingError as error:
-        raise UnreadableError(f"{error.message}: {error.hint}, or convert it to JPEG") from None
 
 
 def why_not_there(path: Path) -> str:
@@ -110,14 +109,52 @@ def why_not_there(path: Path) -> str:
 
 def upright_rgb(image: Image.Image) -> Image.Image:
     """An image turned as its EXIF orientation says, in 8-bit RGB, on white where it is transparent."""
-    return _to_rgb(ImageOps.exif_transpose(image))
+    return _to_rgb(ImageOps.exif_transpose(image), _is_deep(image))
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
-    """An image of any mode as 8-bit RGB."""
-    if image.mode.startswith("I"):  # 16 bits, or 16 bits in 32: Pillow would clip them at 255
-        deep = np.asarray(image, dtype=np.float32)
-        return Image.fromarray((deep / (257 if deep.max() > 255 else 1)).clip(0, 255).astype(np.uint8)).convert("RGB")
+def _decode(image: Image.Image, most: int) -> tuple[Image.Image, float]:
+    """Decode an opened image, upright and in RGB, with at most `most` pixels; and its scale."""
+    width, height = image.size
+    if width * height > MOST_PIXELS:
+        raise UnreadableError(f"it is too large, {width} x {height} pixels: shrink it first")
+    factor = math.ceil(math.sqrt(width * height / most))
+    size = -(-width // factor), -(-height // factor)
+    if factor > 1:
+        image.draft(None, size)  # a JPEG is then decoded with sides of at least this size; no effect on others
+    image.load()
+    if image.size != (width, height):
+        rgb = upright_rgb(image.resize(size, Image.Resampling.BOX))
+    elif factor > 1 or width * height > WHOLE:
+        rgb = _in_strips(image, factor)
+    else:
+        rgb = upright_rgb(image)
+    return rgb, max(width, height) / max(rgb.size)
+
+
+def _in_strips(image: Image.Image, factor: int) -> Image.Image:
+    """`upright_rgb` of a large image, with its sides divided by `factor`; converted in strips, which takes less memory."""
+    rgb = Image.new("RGB", (-(-image.width // factor), -(-image.height // factor)))
+    rows, deep = 256 * factor, _is_deep(image)
+    for top in range(0, image.height, rows):
+        strip = image.crop((0, top, image.width, min(image.height, top + rows)))
+        rgb.paste(_to_rgb(strip, deep).reduce(factor), (0, top // factor))
+    orientation = image.getexif().get(ORIENTATION, 1)
+    if orientation == 1:
+        return rgb
+    rgb.getexif()[ORIENTATION] = orientation
+    return ImageOps.exif_transpose(rgb)
+
+
+def _is_deep(image: Image.Image) -> bool:
+    """Whether an image has values above 255: 16 bits, or 16 bits in 32."""
+    return image.mode.startswith("I") and float(image.getextrema()[1]) > 255  # type: ignore[arg-type]
+
+
+def _to_rgb(image: Image.Image, deep: bool) -> Image.Image:
+    """An image of any mode as 8-bit RGB.   deep: its values are 16 bits, which Pillow would clip at 255."""
+    if image.mode.startswith("I"):
+        values = np.asarray(image, dtype=np.float32)
+        return Image.fromarray((values / (257 if deep else 1)).clip(0, 255).astype(np.uint8)).convert("RGB")
     if "A" in image.mode or "transparency" in image.info:
         clear = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear).convert("RGB")

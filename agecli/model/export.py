@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,26 +13,39 @@ from torch import nn
 
 from agecli.core.errors import AgecliError, InputError
 from agecli.core.files import write_whole
+from agecli.core.outputs import check_output
 from agecli.core.seeding import generator
-from agecli.images.reading import Pixels
+from agecli.images.folders import photos_in
+from agecli.images.reading import Pixels, UnreadableError, cut, read_picture
 from agecli.model.bundled import named
+from agecli.model.card import Card
 from agecli.model.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from agecli.model.edgenext import FastEdgeNeXt, is_edgenext
+from agecli.model.network import AgeModel, Mirrored
+from agecli.model.onnx_files import with_half_weights
 from agecli.model.predictors import METADATA, ONNX_BATCH, OnnxPredictor
 
+log = logging.getLogger("agecli")
 OPSET = 17  # the oldest supported onnxruntime (1.18) runs it
 TOLERANCE = 1e-4  # largest difference between the probabilities of torch and of onnxruntime
 HALF_TOLERANCE = 1e-2  # the same, between weights in float32 and in float16
+MOST_FACES = 512  # of the folder of --int8
+INT8_TOLERANCE = 0.1  # years: mean absolute difference of the ages between 8-bit integers and float32
 
 
-def export(checkpoint: str | Path, *, out: str | Path) -> float:
+def export(checkpoint: str | Path, *, out: str | Path, int8: str | Path | None = None, force: bool = False) -> float:
     """Write a checkpoint as ONNX (`out` ends in .onnx), or with float16 weights (.safetensors).
 
     checkpoint: a file made by `agecli train`, or "default" for the bundled model;   out: the file to write.
-    The new file is run on random faces and compared with the checkpoint before it takes its name. It contains the
-    model card: input size, age grid, alignment and calibration.
+    int8: a folder of aligned faces, made by `agecli preprocess`. Linear layers are then computed in 8-bit integers, as
+        many as the mean absolute change of the ages of these faces allows, INT8_TOLERANCE.
+    force: replace a file that is no exported model.
+    The new file is run on random faces, or on those of the folder, and compared with the checkpoint before it takes its
+    name. It contains the model card: input size, age grid, alignment and calibration. If the checkpoint has float16
+    weights, so has the ONNX file.
 
     Returns the largest absolute difference between the probabilities of both files.
-    Raises InputError for a wrong file or suffix, MissingError if the checkpoint is not there, AgecliError if the
+    Raises InputError for a wrong file, folder or suffix, MissingError if the checkpoint is not there, AgecliError if the
     difference exceeds the tolerance.
 
     Example: `agecli.export("runs/a/fold-1/best.safetensors", out="model.onnx")`
@@ -41,12 +56,13 @@ def export(checkpoint: str | Path, *, out: str | Path) -> float:
         raise InputError(
             f"cannot export to {path}: unknown suffix `{path.suffix}`", hint="use model.onnx or model.safetensors"
         )
+    check_output(path, ["model"], [source], force)
     size = loaded.model.picture.size
     faces = generator(0, "export").integers(0, 256, (ONNX_BATCH + 1, 3, size, size), dtype=np.uint8)
     if path.suffix == ".onnx":
-        return _export_onnx(loaded, path, faces)
-    if path.exists() and path.samefile(source):
-        raise InputError(f"{path} is the checkpoint itself", hint="write to another file with --out")
+        return _export_onnx(loaded, path, faces, _read_faces(Path(int8), loaded) if int8 is not None else None)
+    if int8 is not None:
+        raise InputError(f"{path} cannot have 8-bit layers", hint="use --out model.onnx")
     return _export_half(loaded, path, faces)
 
 
@@ -60,32 +76,94 @@ def _export_half(loaded: Checkpoint, path: Path, faces: Pixels) -> float:
     return difference
 
 
-def _export_onnx(loaded: Checkpoint, path: Path, faces: Pixels) -> float:
-    """Backbone and forest as one graph. Returns the largest difference in probability on `faces`, (B, 3, H, W)."""
+def _export_onnx(loaded: Checkpoint, path: Path, faces: Pixels, real: Pixels | None) -> float:
+    """Backbone and forest as one graph. Returns the largest difference in probability on `faces`, (B, 3, H, W).
+
+    real: faces to calibrate 8-bit layers on; None has none.
+    """
+    import onnx
+
     model = loaded.model.eval()
-    graph = nn.Sequential(model.network, model.forest.finished()).eval()
+    half = _has_half_kernels(model)
     with write_whole(path) as part:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch recommends its other exporter, which takes ten times as long
-            torch.onnx.export(
-                graph,
-                (torch.from_numpy(faces[:2]),),
-                str(part),
-                input_names=["pixels"],
-                output_names=["pmf"],
-                dynamic_axes={"pixels": {0: "batch"}, "pmf": {0: "batch"}},
-                opset_version=OPSET,
-                dynamo=False,
-                training=torch.onnx.TrainingMode.PRESERVE,  # no folded batch norm: 16-bit kernels compress in the wheel
-            )
-        _add_metadata(part, loaded.card.to_json())
+        _trace(inference_graph(model), part, faces[:2])
+        graph = onnx.load(str(part))
+        if real is not None:
+            graph = _quantise(graph, real, loaded.card)
+        if half:
+            graph = with_half_weights(graph)
+        onnx.helper.set_model_props(graph, {METADATA: loaded.card.to_json()})
+        graph.producer_name = "agecli"
+        onnx.save(graph, str(part))
         predictor = OnnxPredictor(part)
-        with torch.inference_mode():
-            expected = model(torch.from_numpy(faces)).numpy()
-        batches = (1, 3, len(faces))  # below, and above, the batch size of the optimised session
-        difference = max(float(np.abs(predictor.pmf(faces[:size]) - expected[:size]).max()) for size in batches)
-        _check(difference, TOLERANCE, "ONNX")
+        difference = _difference(model, predictor, faces if real is None else real)
+        if real is None:
+            _check(difference, HALF_TOLERANCE if half else TOLERANCE, "ONNX")
     return difference
+
+
+def inference_graph(model: AgeModel) -> nn.Module:
+    """The model as a module that is exported: pixels (B, 3, H, W), 0 to 255 -> pmf (B, A)."""
+    extractor: nn.Module = model.extractor
+    if is_edgenext(model.backbone):
+        extractor = FastEdgeNeXt(model.backbone, model.colours.mean, model.colours.std, model.picture.size)
+        extractor = Mirrored(extractor) if model.mirror else extractor
+    return nn.Sequential(extractor, model.head, model.forest.finished()).eval()
+
+
+def _trace(graph: nn.Module, path: Path, faces: Pixels) -> None:
+    """Write a module as ONNX, for batches of any size."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch recommends its other exporter, which takes ten times as long
+        torch.onnx.export(
+            graph,
+            (torch.from_numpy(faces),),
+            str(path),
+            input_names=["pixels"],
+            output_names=["pmf"],
+            dynamic_axes={"pixels": {0: "batch"}, "pmf": {0: "batch"}},
+            opset_version=OPSET,
+            dynamo=False,
+            training=torch.onnx.TrainingMode.PRESERVE,  # no folded batch norm: float16 kernels stay exact
+        )
+
+
+def _quantise(graph: Any, faces: Pixels, card: Card) -> Any:
+    """The graph with 8-bit layers. Logs which share of the work they are."""
+    from agecli.model.quantisation import quantise
+
+    small, layers, share = quantise(graph, faces, card.grid.years, INT8_TOLERANCE)
+    log.info("%d layers, %.0f %% of the multiplications, are in 8 bits", len(layers), 100 * share)
+    return small
+
+
+def _difference(model: AgeModel, predictor: OnnxPredictor, faces: Pixels) -> float:
+    """The largest difference in probability between a model and its exported file; the ages' are logged."""
+    with torch.inference_mode():
+        parts = [torch.from_numpy(faces[start : start + 32]) for start in range(0, len(faces), 32)]
+        expected = torch.cat([model(part) for part in parts]).numpy()
+    found = predictor.pmf(faces)
+    ages = np.abs((found - expected) @ predictor.card.grid.years)
+    log.info("ages differ by %.3f years on average, %.2f at most, on %d faces", ages.mean(), ages.max(), len(faces))
+    return float(np.abs(found - expected).max())
+
+
+def _read_faces(folder: Path, loaded: Checkpoint) -> Pixels:
+    """At most MOST_FACES faces of a folder, evenly spread, as the model's input. Raises InputError if there are none."""
+    names = list(photos_in(folder))
+    chosen = names[:: max(1, len(names) // MOST_FACES)][:MOST_FACES]
+    if not chosen:
+        raise InputError(f"there are no faces in {folder}", hint="make some with `agecli preprocess`")
+    try:
+        return np.stack([cut(read_picture(folder / name), loaded.model.picture) for name in chosen])
+    except UnreadableError as error:
+        raise InputError(f"a face in {folder} cannot be read: {error}", hint="remove it") from error
+
+
+def _has_half_kernels(model: AgeModel) -> bool:
+    """Whether all kernels have values of float16, as in a checkpoint with float16 weights."""
+    kernels = (weights for weights in model.parameters() if weights.ndim > 1)
+    return all(torch.equal(weights, weights.half().float()) for weights in kernels)
 
 
 def _check(difference: float, tolerance: float, kind: str) -> None:
@@ -95,13 +173,3 @@ def _check(difference: float, tolerance: float, kind: str) -> None:
             f"the {kind} model predicts other ages than the checkpoint: probabilities differ by {difference:.2g}",
             hint="this is a bug in agecli or in torch's exporter: please report it with `agecli info`",
         )
-
-
-def _add_metadata(path: Path, text: str) -> None:
-    """Store the model card in an ONNX file, in place."""
-    import onnx
-
-    model = onnx.load(str(path))
-    onnx.helper.set_model_props(model, {METADATA: text})
-    model.producer_name = "agecli"
-    onnx.save(model, str(path))

@@ -5,7 +5,6 @@ An ONNX file runs on onnxruntime and never imports torch; a checkpoint (.safeten
 
 from __future__ import annotations
 
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -53,32 +52,27 @@ class OnnxPredictor:
                 f"{path} is not a complete ONNX file ({error})", hint="export or download it again"
             ) from error
 
-    def _open(self, batch: int | None = None) -> Any:
-        """A session for any batch size, with basic optimisation; or fully optimised for one fixed batch size."""
+    def _open(self) -> Any:
+        """A session for any batch size."""
         with deferred_signals():  # an interrupted import of onnxruntime raises ImportError
             import onnxruntime as ort
 
         options = ort.SessionOptions()
         options.intra_op_num_threads = self.threads
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # leave the cores to the detectors
-        if batch:
-            options.add_free_dimension_override_by_name("batch", batch)
-        else:
-            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
         return ort.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
 
-    @cached_property
-    def optimised_session(self) -> Any:
-        """The session for batches of ONNX_BATCH faces. Optimising takes longer than one photo, so it is made on demand."""
-        return self._open(ONNX_BATCH)
-
     def pmf(self, pixels: Pixels) -> NDArray[np.float32]:
-        """The age distribution of each face.   (B, 3, H, W) uint8 -> (B, A)"""
+        """The age distribution of each face.   (B, 3, H, W) uint8 -> (B, A)
+
+        A face gives the same bits in any batch. A single face runs as a batch of two, because the matrix products of
+        one row have kernels of their own, which round differently.
+        """
+        count = len(pixels)
+        if count % ONNX_BATCH == 1:
+            pixels = np.concatenate((pixels, pixels[-1:]))
         parts = [pixels[start : start + ONNX_BATCH] for start in range(0, len(pixels), ONNX_BATCH)]
-        sessions = [self.optimised_session if len(part) == ONNX_BATCH else self.session for part in parts]
-        return np.concatenate(
-            [session.run(None, {"pixels": part})[0] for session, part in zip(sessions, parts, strict=True)]
-        )
+        return np.concatenate([self.session.run(None, {"pixels": part})[0] for part in parts])[:count]
 
 
 class TorchPredictor:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agecli.core.worker_process import Limits
 from agecli.prediction.estimator import load
 from agecli.prediction.inputs import Images
-from agecli.prediction.options import Options
+from agecli.prediction.options import OVER_CONFIDENCE, Options
 from agecli.prediction.predictions import Predictions
 
 
@@ -22,12 +23,18 @@ def predict(
     looks: str = "auto",
     readout: str | None = None,
     abstain_above: float | None = None,
+    over: float | None = None,
+    over_confidence: float = OVER_CONFIDENCE,
     distribution: bool = False,
     every: float | str = "1s",
+    per_person: bool = False,
+    videos: bool = False,
     draw: str | Path | None = None,
     device: str = "auto",
     batch_size: int = 32,
     workers: int = 1,
+    max_memory: float | None = None,
+    timeout: float | None = None,
     null: bool = False,
 ) -> Predictions:
     """Find all faces in photos and videos and estimate their ages.
@@ -41,10 +48,17 @@ def predict(
     looks: how closely large photos are searched for small faces: "auto", "fast" (at 192 pixels only) or "closer".
     readout: mean, median or mode of the distribution; None is what the model was trained for.
     abstain_above: set `abstain` in records whose interval is wider, in years.
+    over: an age in years; records get P(age >= over) as `p_over`, and a `decision`: "over" if it is at least
+        `over_confidence`, else "challenge" (ask for a proof of age).
     distribution: add the probability of each year of age to the records.
     every: time between two frames of a video: "1s", "500ms", "2m", or seconds.
+    per_person: videos give one record for each person, pooled over its frames, instead of one for each frame and face.
+    videos: predict the videos in folders, too; those that are named are predicted in any case.
     draw: a folder for copies of the photos with boxes and ages on them; it is not searched for photos.
     batch_size: faces per batch.   workers: processes that read photos and find faces.
+    max_memory, timeout: most GB for a process and seconds for a photo; a photo beyond either, or one that crashes its
+        process, gets a record with the status "crashed". With None for both and one worker, photos are read in this
+        process, which such a photo ends.
     null: names in lists and on stdin end with a null byte.
 
     Returns an iterator of Records, at least one per photo, with a method to save them: `.save("ages.csv", resume=True)`.
@@ -54,7 +68,19 @@ def predict(
     Example: `for record in agecli.predict("photo.jpg"): print(record.age, record.low, record.high)`
     """
     options = Options(
-        no_detect, detector, largest, min_face, min_score, readout, abstain_above, distribution, every, looks=looks
+        no_detect=no_detect,
+        detector=detector,
+        largest=largest,
+        min_face=min_face,
+        min_score=min_score,
+        readout=readout,
+        abstain_above=abstain_above,
+        over=over,
+        over_confidence=over_confidence,
+        distribution=distribution,
+        every=every,
+        per_person=per_person,
+        looks=looks,
     )
     estimator = load(model, device)
     return Predictions(
@@ -64,6 +90,8 @@ def predict(
         options,
         batch_size=batch_size,
         workers=workers,
+        limits=Limits.of(max_memory, timeout),
         null=null,
+        videos=videos,
         draw=draw,
     )

@@ -17,10 +17,16 @@ NOMINAL = f"{100 * COVERAGE:.0f} %"  # nominal coverage of the interval
 LEVEL = "95 % CI"
 
 # The keys that are shown, in order: in the terminal (`evaluate`), and on the HTML page.
-TERMINAL = ("images", "mae", "mae_range", "cs5", "bias", "coverage", "width", "nll", "crps", "leakage")
+TERMINAL = ("images", "subjects", "mae", "mae_range", "bias", "width", "nll", "crps", "leakage")
+TERMINAL_RATES = ("cs5", "coverage")  # by group, each with 95 % CI and counts
+TERMINAL_AVERAGES = ("balanced_mae", "nist_mae", "nist_cells", "error_std", "rmse", "ccc", "median", "p95")
 TERMINAL_COMPARISON = ("model", "images", "mae", "mae_range", "cs5", "difference", "difference_range", "p")
-PAGE_GROUPS = ("group", "images", "subjects", "mae", "cs5", "bias", "coverage", "width")
-PAGE_MODELS = ("model", "images", *PAGE_GROUPS[3:], "nll", "crps", "leakage", "intervals")
+PAGE_GROUPS = ("group", "images", "subjects", "mae", "error_std", "bias", "cs5", "coverage", "width")
+PAGE_YEARS = ("group", "images", "subjects", "mae", "error_std", "bias", "cs5", "coverage")
+PAGE_MODELS = ("model", "images", "mae", "bias", "cs5", "coverage", "width", "nll", "crps", "leakage", "intervals")
+PAGE_AVERAGES = ("model", *TERMINAL_AVERAGES)
+PAGE_RATES = ("rate", "share", "counts")
+PAGE_GAPS = ("by", "metric", "group", "value", "other", "other_value", "difference", "p", "pairs")
 PAGE_COMPARISON = ("model", "images", "mae", "cs5", "difference", "p")
 
 
@@ -47,21 +53,45 @@ COLUMNS: dict[str, Column] = {
         Column("group", "group"),
         Column("label", ""),
         Column("images", "faces", "{:,}"),
-        Column("subjects", "subjects", "{:,}"),
+        Column("subjects", "people", "{:,}"),
         Column("mae", "MAE", "{:.2f}", "years"),
-        Column("mae_range", LEVEL),
         Column("cs5", "CS@5", "{:.1%}"),
         Column("bias", "bias", "{:+.2f}", "years"),
-        Column("coverage", f"{NOMINAL} coverage", "{:.1%}"),
-        Column("width", "interval width", "{:.1f}", "years"),
+        Column("coverage", "coverage", "{:.1%}", long=f"{NOMINAL} coverage"),
+        Column("width", "width", "{:.1f}", "years", "interval width, years"),
         Column("nll", "NLL", "{:.2f}", "nats"),
         Column("crps", "CRPS", "{:.2f}", "years"),
-        Column("leakage", "seen in training", "{:.1%}"),
+        Column("leakage", "seen", "{:.1%}", long="seen in training"),
         Column("intervals", "intervals"),
-        Column("difference", "MAE minus that of the first", "{:+.2f}", "years"),
-        Column("against", "MAE minus the reference", "{:+.2f}", "years"),
-        Column("difference_range", LEVEL),
+        Column("difference", "difference", "{:+.2f}", "years"),
+        Column("against", "difference", "{:+.2f}", "years", "MAE minus the reference, years"),
         Column("p", "p", "{:.3f}"),
+        Column("balanced_mae", "balanced MAE", "{:.2f}", "years"),
+        Column("nist_mae", "NIST MAE", "{:.2f}", "years"),
+        Column("nist_cells", "cells of 26"),
+        Column("error_std", "std of |error|", "{:.2f}", "years"),
+        Column("rmse", "RMSE", "{:.2f}", "years"),
+        Column("ccc", "CCC", "{:.3f}"),
+        Column("median", "median", "{:.2f}", "years", "median |error|, years"),
+        Column("p95", "95th pct", "{:.2f}", "years", "95th percentile of |error|, years"),
+        Column("rate", "rate"),
+        Column("share", "share", "{:.1%}"),
+        Column("counts", "faces"),
+        Column("by", "by"),
+        Column("metric", "of"),
+        Column("value", "value", "{:+.2f}", "years"),
+        Column("other", "against"),
+        Column("other_value", "value", "{:+.2f}", "years"),
+        Column("pairs", "pairs"),
+        Column("legal", "legal age"),
+        Column("rule", "accepted from"),
+        Column("who", "true age"),
+        Column("year", "true age"),
+        Column("accepted", "too young, accepted", "{:.1%}"),
+        Column("refused", "old enough, refused", "{:.1%}"),
+        Column("years_under", "years under", "{:.1f}", "years", "accepted: mean years too young"),
+        Column("years_under_most", "at most", "{:.1f}", "years", "accepted: most years too young"),
+        Column("overestimate", "overestimate", "{:.1f}", "years", "accepted: mean overestimate, years"),
         Column("paper_mae", "paper's MAE", "{:.2f}", "years"),
         Column("paper_cs5", "paper's CS@5", "{:.1%}"),
         Column("youngest", "from", "{:.0f}"),
@@ -79,6 +109,10 @@ def column(key: str) -> Column:
     """
     if key in COLUMNS:
         return COLUMNS[key]
+    if key.endswith("_range"):
+        return Column(key, LEVEL)
+    if key.endswith("_counts"):
+        return Column(key, "faces")
     if key.startswith(("fpr_", "fnr_")):
         return Column(key, key, "{:.1%}", long=describe_rate(key))
     return Column(key, key)
@@ -97,3 +131,11 @@ def format_range(key: str, row: Mapping[str, Any]) -> str | None:
     if low is None or high is None:
         return None
     return f"{format_value(key, low)} to {format_value(key, high)}"
+
+
+def format_counts(key: str, row: Mapping[str, Any]) -> str | None:
+    """What the rate `key` of a row counts: "3 of 11 (few)". None if the row has no counts."""
+    count, of = row.get(f"{key}_count"), row.get(f"{key}_of")
+    if count is None or not of:
+        return None
+    return f"{count:,} of {of:,}{' (few)' if row.get(f'{key}_small') else ''}"

@@ -1,21 +1,26 @@
-"""Output of `agecli evaluate`: every number for programs; the main ones, groups and a comparison for people."""
+"""Output of `agecli evaluate`: every number for programs; the main ones, rates with counts and groups for people."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from agecli.reports.columns import TERMINAL, TERMINAL_COMPARISON
+from agecli.evaluation.conditions import failure_rates
+from agecli.reports.columns import TERMINAL, TERMINAL_AVERAGES, TERMINAL_COMPARISON, TERMINAL_RATES
+from agecli.reports.latex import evaluation_table
+from agecli.reports.rate_rows import check_rates, main_rates
 from agecli.reports.tables import TableRow, with_ranges, write_rows
-from agecli.scoring.age_checks import check_names
+from agecli.scoring.age_checks import check_names, describe_rate
 from agecli.scoring.comparison import DIFFERENCE_COLUMNS
+from agecli.scoring.gaps import largest_gaps
 from agecli.scoring.groups import LIMITS
 from agecli.scoring.metrics import METRIC_COLUMNS
+from agecli.scoring.rates import rate_columns
 
 if TYPE_CHECKING:
     from agecli.evaluation.evaluate import Result
 
-SHOWN_GROUPS = ("decade", "sex", "race", "sex x race")
+SHOWN_GROUPS = ("decade", "sex", "race", "sex x race", "face size", "sharpness")
 
 
 def write_evaluation(
@@ -32,36 +37,65 @@ def write_evaluation(
     wholes: of each model by its name, all folds pooled (`evaluation.evaluate.pooled`)
     comparison: the rows of `scoring.comparison.compare`; empty for a single model
     challenge: ages in years of the age checks in the results
-    form: table, csv or jsonl. CSV and JSONL have one list of rows: each result, `pooled` if there are several folds, and
-    `compared` if there are several models.
+    form: table, csv, jsonl or latex. CSV and JSONL have one list of rows: each result, `pooled` if there are several
+    folds, and `compared` if there are several models. LaTeX has one row for each model.
     """
+    if form == "latex":
+        stream.write(evaluation_table(results, wholes, comparison))
+        return
     several = len(wholes) > 1
-    rows: list[TableRow] = [
-        {**result.row(), "model": f"{result.model} {result.name}" if several else result.name} for result in results
+    rows: list[TableRow] = [_result_row(result, f"{result.model} " if several else "") for result in results]
+    rows += [
+        _result_row(whole, f"{name} " if several else "") for name, whole in wholes.items() if whole.name == "pooled"
     ]
-    for name, whole in wholes.items():
-        if whole.name == "pooled":
-            rows.append({**whole.row(), "model": f"{name} pooled" if several else "pooled"})
     if form != "table":
         rows += [{**row, "model": f"{row['model']} compared"} for row in comparison]
-        checks = [f"{name}{end}" for name in check_names(challenge) for end in ("", "_low", "_high")]
-        columns = ("model", *METRIC_COLUMNS, *LIMITS, *checks, "leakage", *(DIFFERENCE_COLUMNS if several else ()))
-        write_rows(rows, columns, form, stream)
+        checks = rate_columns(check_names(challenge))
+        last = ("leakage", *rate_columns(("failures",)), "over", *(DIFFERENCE_COLUMNS if several else ()))
+        write_rows(rows, ("model", *METRIC_COLUMNS, *LIMITS, *checks, *last), form, stream)
         return
-    rates = check_names(challenge)
-    write_rows([with_ranges(row) for row in rows], ("model", *TERMINAL, *rates), form, stream)
+    write_rows([with_ranges(row) for row in rows], ("model", *TERMINAL), form, stream)
+    stream.write("\nother averages of the error:\n")
+    write_rows(rows, ("model", *TERMINAL_AVERAGES), form, stream)
     if several:
-        stream.write("\non the faces that all models were tested on, paired:\n")
+        stream.write("\non the faces that all models were tested on, paired; differences of the MAE to the first:\n")
         write_rows([with_ranges(row) for row in comparison], TERMINAL_COMPARISON, form, stream)
     for whole in wholes.values():
-        stream.write(f"\n{whole.model}, by group:\n" if several else "\nby group:\n")
-        write_rows(_group_rows(whole), ("group", *TERMINAL[:-1], *rates), form, stream)
+        _write_model(whole, f"{whole.model}, " if several else "", challenge, stream)
 
 
-def _group_rows(result: Result) -> list[dict[str, Any]]:
-    """The rows of the main kinds of groups; small groups are marked as (few)."""
-    return [
-        {**with_ranges(row), "group": f"{row['group']}{' (few)' if row['small'] else ''}"}
-        for row in result.rows
-        if row["by"] in SHOWN_GROUPS
-    ]
+def _result_row(result: Result, prefix: str) -> dict[str, Any]:
+    """The row of a result over all faces, with the failures of its data folder."""
+    failed = failure_rates(result.data, len(result.broken)).get("failed")
+    row = {**result.row(), **(failed.row("failures") if failed else {}), "model": f"{prefix}{result.name}"}
+    return {**row, "nist_cells": row["nist_cells"] or None}
+
+
+def _write_model(whole: Result, prefix: str, challenge: Sequence[float], stream: TextIO) -> None:
+    """The rates and groups of one model, as tables of at most 100 columns."""
+    over = whole.rows[0]["over"]
+    stream.write(f"\n{prefix}rates, with 95 % CI over {over}; few: a share of fewer than 30 {over}:\n")
+    rates = [*main_rates(whole.rows[0], failure_rates(whole.data, len(whole.broken))), *check_rates(whole.predictions)]
+    write_rows([with_ranges(row) for row in rates], ("rate", "share", "share_range", "share_counts"), "table", stream)
+    groups = [with_ranges(row) for row in whole.rows if row["by"] in SHOWN_GROUPS]
+    stream.write(f"\n{prefix}by group:\n")
+    marked = [{**row, "group": f"{row['group']}{' (few)' if row['small'] else ''}"} for row in groups]
+    write_rows(marked, ("group", *TERMINAL[:-1]), "table", stream)
+    names = check_names(challenge)
+    for pair in (TERMINAL_RATES, *zip(names[::2], names[1::2], strict=True)):
+        stream.write(f"\n{prefix}by group, rates:\n")
+        stream.writelines(f"{name}: {describe_rate(name)}\n" for name in pair if name not in TERMINAL_RATES)
+        columns = (f"{name}{end}" for name in pair for end in ("", "_range", "_counts"))
+        write_rows(groups, ("group", *columns), "table", stream)
+    for gap in largest_gaps(whole.predictions):
+        stream.write(f"\n{describe_gap(gap)}\n")
+
+
+def describe_gap(gap: TableRow) -> str:
+    """A row of `scoring.gaps.largest_gaps` in one sentence."""
+    what = {"mae": "MAE", "bias": "bias"}[gap["metric"]]
+    return (
+        f"largest gap by {gap['by'].replace(' x ', ' and ')}: {what} {gap['value']:.2f} for {gap['group']} against "
+        f"{gap['other_value']:.2f} for {gap['other']},\n  a difference of {gap['difference']:.2f} years "
+        f"(95 % CI {gap['difference_low']:.2f} to {gap['difference_high']:.2f}; the largest of {gap['pairs']} pairs)"
+    )

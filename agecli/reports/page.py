@@ -10,7 +10,7 @@ import io
 import sys
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,21 +20,31 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from agecli.core.ages import span
-from agecli.core.files import write_text
+from agecli.core.files import file_hash, write_text
 from agecli.core.version import __version__
+from agecli.datasets.manifest import TABLES
+from agecli.evaluation.conditions import failure_rates
 from agecli.images.reading import UnreadableError, read_picture
+from agecli.reports.check_tables import CHECK_KEYS, AgeChecks, age_checks
 from agecli.reports.columns import (
     NOMINAL,
+    PAGE_AVERAGES,
     PAGE_COMPARISON,
+    PAGE_GAPS,
     PAGE_GROUPS,
     PAGE_MODELS,
     column,
+    format_counts,
     format_range,
     format_value,
 )
 from agecli.reports.figures import accuracy, intervals
-from agecli.scoring.groups import SMALL, MetricRow
+from agecli.reports.figures import age_checks as check_figures
+from agecli.reports.rate_rows import main_rates
+from agecli.scoring.gaps import largest_gaps
+from agecli.scoring.groups import RATES, SMALL, MetricRow
 from agecli.scoring.metrics import Predictions
+from agecli.scoring.rates import Rate, rate_columns
 
 if TYPE_CHECKING:
     from agecli.evaluation.evaluate import Result
@@ -74,11 +84,14 @@ class ModelReport:
     leakage: float | None  # share of faces whose subject was seen in training; None if not known
     data: Path  # where the pictures are
     about: Mapping[str, str]  # what is needed to reproduce it: command, version, model, …
+    failures: Mapping[str, Rate] = field(default_factory=dict)  # of `evaluation.conditions.failure_rates`
 
     def row(self) -> dict[str, Any]:
         """The metrics over all faces, with `model`, `leakage` and the kind of `intervals`."""
         kind = "conformal" if self.predictions.calibrated else "uncalibrated quantiles"
-        return {**self.rows[0], "model": self.name, "leakage": self.leakage, "intervals": kind}
+        cells = self.rows[0]["nist_cells"] or None
+        own = {"model": self.name, "leakage": self.leakage, "intervals": kind, "nist_cells": cells}
+        return {**self.rows[0], **own}
 
     def groups(self) -> list[GroupTable]:
         """The rows of the groups, by kind."""
@@ -108,8 +121,19 @@ def model_report(name: str, result: Result) -> ModelReport:
         "agecli": __version__,
         "model": name,
         "faces": f"{result.name} of {result.data.resolve().name}",
+        **hashes(Path(result.model), result.data),
     }
-    return ModelReport(name, result.predictions, result.rows, result.leakage, result.data, about)
+    failures = failure_rates(result.data, len(result.broken))
+    return ModelReport(name, result.predictions, result.rows, result.leakage, result.data, about, failures)
+
+
+def hashes(model: Path, data: Path) -> dict[str, str]:
+    """SHA-256 of the model file, or of each checkpoint of a run, and of the table of the data folder; by what it is of."""
+    found = {"SHA-256 of the model": file_hash(model)} if model.is_file() else {}
+    for file in sorted(model.glob("fold-*/best.safetensors")):
+        found[f"SHA-256 of {file.parent.name}"] = file_hash(file)
+    tables = (data / name for name in TABLES)
+    return found | {f"SHA-256 of {table.name}": file_hash(table) for table in tables if table.is_file()}
 
 
 def write_page(path: Path, models: Sequence[ModelReport], comparison: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -119,27 +143,44 @@ def write_page(path: Path, models: Sequence[ModelReport], comparison: Sequence[M
     Example: `write_page(Path("report.html"), [model_report("drf", result)])`
     """
     first = models[0]
+    checks = age_checks(first.predictions)
     html = (
         _environment()
         .get_template("report.html.j2")
         .render(
             models=models,
+            names=_short_names([model.name for model in models]),
+            data=first.data.resolve().name,
+            over=first.rows[0]["over"],
+            ages=f"{first.predictions.age.min():g} to {first.predictions.age.max():g}",
             model_rows=[model.row() for model in models],
             comparison=comparison,
-            figures=_figures(models),
+            figures=_figures(models, checks),
+            checks=checks,
+            main_rates=main_rates({key: first.rows[0][key] for key in rate_columns(RATES)}, first.failures),
+            gaps=largest_gaps(first.predictions),
             worst=_worst_faces(first),
-            rates=[key for key in first.rows[0] if key[:4] in ("fpr_", "fnr_") and not key.endswith(("_low", "_high"))],
+            rates=[key[:-3] for key in first.rows[0] if key[:4] in ("fpr_", "fnr_") and key.endswith("_of")],
             any_small=any(row["small"] for model in models for row in model.rows),
             checked_kinds=("all", *SHOWN),
             group_columns=PAGE_GROUPS,
             model_columns=PAGE_MODELS,
+            average_columns=PAGE_AVERAGES,
             comparison_columns=PAGE_COMPARISON,
+            gap_columns=PAGE_GAPS,
+            check_columns=CHECK_KEYS,
             nominal=_typeset(NOMINAL.replace(" ", "")),
             small=SMALL,
             style=Markup((TEMPLATES / "report.css").read_text(encoding="utf-8")),
         )
     )
     write_text(path, html.encode("utf-8", "backslashreplace").decode())  # names of files may be no UTF-8
+
+
+def _short_names(names: Sequence[str]) -> list[str]:
+    """The last part of each path, as people say it; the paths as they are if these are not distinct."""
+    short = [Path(name).name or name for name in names]
+    return short if len(set(short)) == len(short) else [*names]
 
 
 def _environment() -> Environment:
@@ -153,6 +194,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "ci": _interval,
+        "counts": lambda row, key: (format_counts(key, row) or "").removesuffix(" (few)"),
         "count": lambda number, one, many: f"{number:,} {one if number == 1 else many}",
         "heading": _heading,
         "unit": lambda key: column(key).unit,
@@ -187,7 +229,7 @@ def _typeset(number: str) -> str:
     return number.replace("%", f"{NO_BREAK_SPACE}%").replace("-", "−")
 
 
-def _figures(models: Sequence[ModelReport]) -> dict[str, Any]:
+def _figures(models: Sequence[ModelReport], checks: AgeChecks) -> dict[str, Any]:
     """The figures as data URIs. `group_errors` is "" if neither sex nor race is known."""
     predictions = {model.name: model.predictions for model in models}
     rows = {model.name: model.rows for model in models}
@@ -202,6 +244,17 @@ def _figures(models: Sequence[ModelReport]) -> dict[str, Any]:
         "risk_coverage": _svg(intervals.risk_coverage(predictions)),
         "reliability": _svg(intervals.reliability(predictions)),
         "coverage_by_age": _svg(intervals.coverage_by_age(rows)),
+        **_check_figures(checks, rows),
+    }
+
+
+def _check_figures(checks: AgeChecks, rows: Mapping[str, list[MetricRow]]) -> dict[str, str]:
+    """The figures of age checks of the first model; "" where the data has nobody below, or nobody above a legal age."""
+    young = any(row["by"] == "year" for some in rows.values() for row in some)
+    return {
+        "false_accepts": _svg(check_figures.false_accepts(checks.curves)) if checks.curves else "",
+        "refusals": _svg(check_figures.refusals(checks.costs)) if checks.costs else "",
+        "error_by_year": _svg(check_figures.error_by_year(rows)) if young else "",
     }
 
 

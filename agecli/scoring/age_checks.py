@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from agecli.core.ages import parse_age
 from agecli.core.errors import InputError
 from agecli.scoring.metrics import Predictions
-
-Mask = NDArray[np.bool_]
+from agecli.scoring.rates import Mask
 
 
 def parse_challenge(text: str | None) -> tuple[float, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,14 @@ from agecli.core import ages
 from agecli.core.ages import AgeGrid, Floats, Readout
 from agecli.core.errors import InputError
 from agecli.core.records import Sample
+from agecli.scoring.averages import balanced_mae, concordance, nist_mae, rmse
 from agecli.scoring.calibration import Calibration, interval
 
 PREDICTION_COLUMNS = ("path", "subject", "age", "predicted", "std", "low", "high")
 CS_YEARS = range(11)  # CS(0) to CS(10); the tables of papers show CS(5)
 METRIC_COLUMNS = (
     *("images", "mae", "cs5", "bias", "coverage", "width", "median", "p95", "nll", "crps"),
+    *("error_std", "rmse", "ccc", "balanced_mae", "nist_mae", "nist_cells"),
     *(f"cs{years}" for years in CS_YEARS if years != 5),
 )
 ARRAYS = ("pmf", "predicted", "std", "low", "high")  # the fields of `Predictions` with a row for each face
@@ -37,6 +39,7 @@ class Predictions:
     low: Floats  # (n,), years: lower end of the 90 % interval
     high: Floats  # (n,), years: its upper end
     calibrated: bool  # whether low and high are conformal; otherwise they are uncalibrated quantiles of the pmf
+    conditions: Mapping[str, Floats] = field(default_factory=dict)  # (n,) each: properties of the photos, see `groups`
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -90,7 +93,10 @@ def pool(parts: Sequence[Predictions]) -> Predictions:
     """Concatenate the predictions of several folds, in that order. All must have the same age grid."""
     arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS}
     samples = tuple(sample for part in parts for sample in part.samples)
-    return Predictions(samples, grid=parts[0].grid, calibrated=all(part.calibrated for part in parts), **arrays)
+    known = [name for name in parts[0].conditions if all(name in part.conditions for part in parts)]
+    conditions = {name: np.concatenate([part.conditions[name] for part in parts]) for name in known}
+    calibrated = all(part.calibrated for part in parts)
+    return Predictions(samples, grid=parts[0].grid, calibrated=calibrated, conditions=conditions, **arrays)
 
 
 def pick(predictions: Predictions, chosen: Sequence[int] | NDArray[np.int64]) -> Predictions:
@@ -98,7 +104,10 @@ def pick(predictions: Predictions, chosen: Sequence[int] | NDArray[np.int64]) ->
     order = np.asarray(chosen, dtype=int)
     arrays = {name: getattr(predictions, name)[order] for name in ARRAYS}
     samples = tuple(predictions.samples[i] for i in order.tolist())
-    return Predictions(samples, grid=predictions.grid, calibrated=predictions.calibrated, **arrays)
+    conditions = {name: values[order] for name, values in predictions.conditions.items()}
+    return Predictions(
+        samples, grid=predictions.grid, calibrated=predictions.calibrated, conditions=conditions, **arrays
+    )
 
 
 @dataclass(frozen=True)
@@ -114,6 +123,12 @@ class Metrics:
     p95: float  # 95th percentile of the absolute error, in years
     nll: float  # mean negative log likelihood of the true age, in nats
     crps: float  # mean continuous ranked probability score, in years; the MAE generalised to distributions
+    error_std: float  # standard deviation of the absolute error, in years
+    rmse: float  # root of the mean squared error, in years
+    ccc: float | None  # Lin's concordance correlation coefficient; None for a single face without error
+    balanced_mae: float  # mean of the MAEs of the decades, in years
+    nist_mae: float | None  # mean of the MAEs of each sex and year from 18 to 30, in years; None if there is none
+    nist_cells: int  # how many of these 26 MAEs there are
     cs: tuple[float, ...]  # cumulative scores CS(0), CS(1), …: share of faces with |error| <= so many years
 
     @property
@@ -136,6 +151,7 @@ def measure(predictions: Predictions) -> Metrics:
     if len(predictions) == 0:
         raise InputError("there is no face to measure on", hint="could none of the test pictures be read?")
     error = np.abs(predictions.error)
+    averaged, cells = nist_mae(predictions.error, predictions.age, [sample.sex for sample in predictions.samples])
     return Metrics(
         images=len(predictions),
         mae=float(error.mean()),
@@ -146,6 +162,12 @@ def measure(predictions: Predictions) -> Metrics:
         p95=float(np.percentile(error, 95)),
         nll=float(nll(predictions.pmf, predictions.age, predictions.grid).mean()),
         crps=float(crps(predictions.pmf, predictions.age, predictions.grid).mean()),
+        error_std=float(error.std()),
+        rmse=rmse(predictions.error),
+        ccc=concordance(predictions.predicted, predictions.age),
+        balanced_mae=balanced_mae(predictions.error, predictions.age),
+        nist_mae=averaged,
+        nist_cells=cells,
         cs=tuple(float(within(predictions, years).mean()) for years in CS_YEARS),
     )
 

@@ -81,6 +81,8 @@ def read_predictions(folder: Path, source: Mapping[str, str] | None = None) -> P
         )
         numbers = {name: np.array([float(row[name]) for row in rows]) for name in PREDICTION_COLUMNS[3:]}
         grid = AgeGrid(*arrays["grid"].tolist())
-        return Predictions(samples, arrays["pmf"], grid, **numbers, calibrated=bool(arrays["calibrated"]))
+        predicted, std, low, high = (numbers[name] for name in PREDICTION_COLUMNS[3:])
+        calibrated = bool(arrays["calibrated"])
+        return Predictions(samples, arrays["pmf"], grid, predicted, std, low, high, calibrated)
     except (OSError, KeyError, ValueError):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -50,3 +51,23 @@ def test_outside_the_main_thread_nothing_is_raised() -> None:
     thread.start()
     thread.join(30)
     assert entered
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_line_ends_although_the_main_thread_is_in_native_code(number: signal.Signals) -> None:
+    code = (
+        "import hashlib, signal; from agecli.core.signals import obey_signals\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler); obey_signals(); print('ready', flush=True)\n"
+        "hashlib.pbkdf2_hmac('sha256', b'a', b'b', 2**31 - 1)\n"  # takes half an hour
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    began = time.monotonic()
+    process.send_signal(number)
+    errors = process.communicate(timeout=30)[1]
+    assert time.monotonic() - began < 2
+    assert process.returncode == 130
+    assert errors.startswith("error: interrupted\n")

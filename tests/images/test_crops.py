@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +14,14 @@ from skimage import data
 import agecli
 from agecli.core.files import read_csv
 from agecli.images import crops
-from agecli.images.alignment import Photo
-from agecli.images.crops import FaceFinder, NoFaceError, main_face
+from agecli.images.alignment import Alignment, Photo
+from agecli.images.crops import FaceCropper, FaceFinder, NoFaceError, main_face
 from agecli.images.detection import find_faces
 from agecli.images.faces import Face
+from agecli.images.reading import MOST_DECODED, PictureSpec
 
+EXAMPLE = Path(__file__).parent.parent.parent / "docs/example.jpg"
+SPEC = PictureSpec(64, 0.8, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 BLANK: Photo = np.zeros((100, 200, 3), np.uint8)
 
 
@@ -68,6 +72,17 @@ def test_faces_are_filtered_before_the_main_one_is_chosen(monkeypatch: pytest.Mo
     monkeypatch.setattr(crops, "find_faces", lambda *_: [blind])
     with pytest.raises(NoFaceError, match="no face was found"):
         FaceFinder().find(BLANK)
+
+
+def test_boxes_are_in_pixels_of_the_photo_also_if_it_was_reduced(tmp_path: Path) -> None:
+    with Image.open(EXAMPLE) as image:
+        factor = math.ceil(math.sqrt(MOST_DECODED / (image.width * image.height))) + 1
+        image.resize((image.width * factor, image.height * factor)).save(tmp_path / "large.jpg", quality=85)
+    cropper = FaceCropper(SPEC, Alignment(), largest=True)
+    small, large = cropper(str(EXAMPLE)), cropper(str(tmp_path / "large.jpg"))
+    assert [value / factor for value in large.crops[0].box] == pytest.approx(small.crops[0].box, abs=6)
+    assert replace(cropper, min_face=large.crops[0].box[2] // 2)(str(tmp_path / "large.jpg")).status == "ok"
+    assert replace(cropper, min_face=large.crops[0].box[2] * 2)(str(tmp_path / "large.jpg")).status == "no_face"
 
 
 def test_a_face_in_profile_gets_no_age_but_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

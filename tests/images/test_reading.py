@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from agecli.images.reading import PictureSpec, UnreadableError, cut, read_picture
+from agecli.core.worker_process import Limits
+from agecli.core.workers import Workers
+from agecli.images.reading import MOST_DECODED, PictureSpec, UnreadableError, cut, read_picture, read_reduced
+from benchmarks.attack.odd_inputs import eps, huge_png, odd_inputs
 
 SPEC = PictureSpec(64, 0.8, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 
@@ -61,3 +65,64 @@ def test_what_is_not_there_is_said_in_the_words_that_help(name: str, words: str)
     with pytest.raises(UnreadableError) as caught:
         read_picture(Path(name))
     assert str(caught.value) == words
+
+
+def test_pipes_sockets_and_devices_are_never_waited_for(tmp_path: Path) -> None:
+    for path in odd_inputs(tmp_path):
+        with pytest.raises(UnreadableError):
+            read_picture(path)
+
+
+def test_only_formats_of_photos_are_opened(tmp_path: Path) -> None:
+    eps(tmp_path / "x.jpg")  # for which Pillow would start Ghostscript
+    with pytest.raises(UnreadableError, match="not a picture"):
+        read_picture(tmp_path / "x.jpg")
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "tif", "webp", "ppm", "jp2"])
+def test_formats_of_photos_are(tmp_path: Path, suffix: str) -> None:
+    Image.new("RGB", (20, 30)).save(tmp_path / f"x.{suffix}")
+    assert read_picture(tmp_path / f"x.{suffix}").size == (20, 30)
+
+
+@pytest.mark.parametrize(
+    ("mode", "suffix"), [("RGB", "jpg"), ("RGBA", "png"), ("P", "png"), ("I;16", "png"), ("L", "jpg")]
+)
+def test_a_large_photo_is_reduced_and_otherwise_the_same(tmp_path: Path, mode: str, suffix: str) -> None:
+    dice = np.random.default_rng(0)
+    small = Image.fromarray(dice.integers(0, 255, (6, 10, 3), dtype=np.uint8)).resize((500, 300))
+    deep = Image.fromarray(np.asarray(small.convert("L"), np.uint16) * 257)
+    image = deep if mode == "I;16" else small.convert(mode)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    image.save(tmp_path / f"x.{suffix}", exif=exif)
+    whole, scale = read_reduced(tmp_path / f"x.{suffix}")
+    assert (whole.size, scale) == ((300, 500), 1)
+    part, scale = read_reduced(tmp_path / f"x.{suffix}", most=20_000)
+    assert part.size == (100, 167)
+    assert scale == pytest.approx(3, abs=0.01)
+    difference = np.asarray(whole.resize(part.size, Image.Resampling.BOX), float) - np.asarray(part, float)
+    assert np.abs(difference).mean() < 3
+
+
+def test_strips_give_the_same_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dice = np.random.default_rng(0)
+    Image.fromarray(dice.integers(0, 255, (700, 90, 4), dtype=np.uint8)).save(tmp_path / "x.png")
+    whole = np.asarray(read_picture(tmp_path / "x.png"))
+    monkeypatch.setattr("agecli.images.reading.WHOLE", 1)
+    assert np.array_equal(np.asarray(read_picture(tmp_path / "x.png")), whole)
+
+
+def test_a_small_file_with_many_pixels_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    huge_png(tmp_path / "x.png")
+    with Workers(1, Limits(memory=10**9, seconds=60)) as workers:
+        (width, height), scale, peak = workers.submit(_measured, tmp_path / "x.png").result()
+    assert width * height <= MOST_DECODED
+    assert round(width * scale) == 10_900
+    assert peak < 10**6
+
+
+def _measured(path: Path) -> tuple[tuple[int, int], float, int]:
+    """Size and scale of a picture, and the peak memory in kilobytes."""
+    image, scale = read_reduced(path)
+    return image.size, scale, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -60,6 +60,16 @@ def test_onnx_and_torch_say_the_same_of_a_face_in_many_lights() -> None:
     assert (onnx @ years).std() > 1  # they are not all the same
 
 
+def test_a_face_gives_the_same_bits_in_any_batch() -> None:
+    model = load_predictor(named(None, ".onnx"))
+    size = model.card.picture.size
+    faces = np.random.default_rng(0).integers(0, 256, (9, 3, size, size), dtype=np.uint8)
+    together = model.pmf(faces)
+    for count in (1, 2, 3, 5):
+        parts = [model.pmf(faces[start : start + count]) for start in range(0, len(faces), count)]
+        assert np.concatenate(parts).tobytes() == together.tobytes()
+
+
 def test_the_example_is_an_adult_and_the_model_is_calibrated(cli: Cli) -> None:
     done = cli("predict", EXAMPLE)
     assert done.returncode == 0, done.stderr

@@ -69,6 +69,15 @@ def test_predict_gives_the_same_records_and_imports_no_torch(models: tuple[Path,
         assert one["interval"] == two["interval"] == "conformal"
 
 
+@pytest.mark.parametrize("sizes", [(1,) * 7, (7,), (4, 3), (2, 5), (6, 1), (5, 2)])
+def test_a_face_gives_the_same_bits_in_any_batch(models: tuple[Path, Path], sizes: tuple[int, ...]) -> None:
+    pixels = np.random.default_rng(1).integers(0, 256, (7, 3, 64, 64), dtype=np.uint8)
+    predictor = OnnxPredictor(models[1])
+    parts = [predictor.pmf(part) for part in np.split(pixels, np.cumsum(sizes)[:-1])]
+    assert np.concatenate(parts).tobytes() == predictor.pmf(pixels).tobytes()
+    assert predictor.pmf(pixels[::-1]).tobytes() == predictor.pmf(pixels)[::-1].tobytes()
+
+
 def test_a_graph_that_says_something_else_is_not_written(
     drf: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from tests.scoring.test_groups import FACES
 
 def test_age_checks_by_hand() -> None:
     row = breakdown(FACES, (18.0, 25.0))[0]
-    assert row["fpr_18_low"] is None  # three people under 18 are too few for a confidence interval
+    assert (row["fpr_18_count"], row["fpr_18_of"], row["fpr_18_small"]) == (2, 3, 1)
     assert row["fpr_18"] == pytest.approx(2 / 3, abs=1e-4)  # of three under 18, those of 15 and 17 taken for 20 and 26
     assert row["fnr_18"] == pytest.approx(1 / 3, abs=1e-4)  # of three entitled, the one of 18 taken for 17
     assert row["fpr_18_25"] == pytest.approx(1 / 3, abs=1e-4)  # under 18 and taken for at least 25

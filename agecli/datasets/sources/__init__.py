@@ -5,6 +5,7 @@ A data set is recognised by its metadata file (`tables`, `matlab`), or else by t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from agecli.datasets.sources.matlab import cacd_mat, imdb_wiki_mat
 from agecli.datasets.sources.names import PARSERS, name_of
 from agecli.datasets.sources.tables import appa_real_csv, chalearn_csv, labels_csv, morph_csv
 
+log = logging.getLogger("agecli")
 Labels = Mapping[str, Label]  # by the path of the photo, relative to the folder
 # Reads the metadata of a data set in a folder, given the photos there; None if the folder has none.
 MetadataReader = Callable[[Path, Sequence[str]], "Labels | None"]
@@ -52,6 +54,8 @@ def recognise(folder: Path, files: Sequence[str], name: str = "auto") -> Source:
     """
     if name not in NAMES:
         raise InputError(f"unknown data set `{name}`", hint=f"there are: {', '.join(NAMES)}")
+    if (folder / "labels.csv").exists() and not (folder / "labels.csv").is_file():
+        log.warning("%s is not read: it is no file but a folder, a device or a pipe", folder / "labels.csv")
     if name == "csv" or (name == "auto" and (folder / "labels.csv").is_file()):
         return Source("csv", labels_csv(folder / "labels.csv"), whole=True)
     if name == "folder" or not files:

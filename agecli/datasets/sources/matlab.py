@@ -64,7 +64,7 @@ def imdb_wiki_mat(folder: Path, files: Sequence[str]) -> dict[str, Label] | None
     found: dict[str, Label] = {}
     existing = {PurePath(file).as_posix(): file for file in files}
     fields = ("dob", "photo_taken", "full_path", "gender", "name", "face_score", "second_face_score")
-    for path in (path for name in ("imdb", "wiki") for path in sorted(folder.glob(f"**/{name}.mat"))):
+    for path in (path for name in ("imdb", "wiki") for path in sorted(folder.glob(f"**/{name}.mat")) if path.is_file()):
         inside = path.parent.relative_to(folder)
         for row in _rows(_read_struct(path, path.stem, fields)):
             file = existing.get((inside / str(row["full_path"])).as_posix())

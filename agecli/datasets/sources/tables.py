@@ -65,9 +65,14 @@ def labels_csv(path: Path) -> dict[str, Label]:
     return {PurePath(name.strip()).as_posix(): Label(*row) for name, row in rows if name.strip()}
 
 
+def _tables_in(folder: Path) -> list[Path]:
+    """The CSV files of a folder, without pipes and devices, from which reading could wait forever."""
+    return [path for path in sorted(folder.glob("*.csv")) if path.is_file()]
+
+
 def _csv_files(folder: Path) -> Iterator[tuple[Path, list[str]]]:
     """The CSV files of a folder, without its subfolders, and the names of their columns in lower case."""
-    for path in sorted(folder.glob("*.csv")):
+    for path in _tables_in(folder):
         try:
             with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
                 yield path, [name.strip().lower() for name in next(csv.reader(file, delimiter=delimiter(path)), [])]
@@ -179,7 +184,7 @@ def chalearn_csv(folder: Path, files: Sequence[str]) -> dict[str, Label] | None:
     """
     by_name = {PurePath(file).name: file for file in files}
     found: dict[str, Label] = {}
-    for path in sorted(folder.glob("*.csv")):
+    for path in _tables_in(folder):
         part = next((p for p in ("train", "valid", "test") if p in path.stem.lower()), "")
         for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines():
             cells = [cell.strip() for cell in re.split("[,;]", line)]

@@ -160,6 +160,12 @@ def plot_by_decade(axes: Axes, models: Mapping[str, Rows], metric: str, scale: f
     axes.label_outer()
 
 
+def plot_rows(axes: Axes, places: Sequence[float], rows: Rows, metric: str, line: LineStyle) -> None:
+    """Plot a metric of some rows as a line, with a dot and a 95 % CI for each; dots of small groups are hollow."""
+    axes.plot(places, [row[metric] for row in rows], **{**line, "marker": ""})
+    _dots(axes, places, rows, metric, line)
+
+
 def _side_by_side(models: Mapping[str, Rows], step: float) -> Iterator[tuple[float, Rows, LineStyle]]:
     """The shift, rows and style of each model: shifted, so that error bars do not hide each other."""
     step = min(step, 0.6 / len(models))

@@ -1,0 +1,93 @@
+"""Opening of picture files: regular files only, and only the formats that photos come in.
+
+Pillow knows some 40 formats by their content, whatever the name; one of them starts Ghostscript.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
+
+from PIL import Image
+
+from agecli.core.errors import MissingError
+from agecli.images.heif import HEADER, is_heif, register_heif
+
+# HEIF is known to Pillow after `pillow_heif.register_heif_opener()` only, AVIF from version 11.3 on
+FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "JPEG2000", "AVIF", "HEIF")
+PLUGINS = ("Jpeg", "Mpo", "Png", "WebP", "Bmp", "Gif", "Tiff", "Ppm", "Jpeg2K", "Avif")
+
+
+class UnreadableError(Exception):
+    """A file is missing, not an image, damaged or too large. The message is for the user."""
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a regular file to read. Never waits for the other end of a pipe, and does not open devices.
+
+    Raises UnreadableError for pipes, sockets and devices, IsADirectoryError for a folder, other OSErrors as `open` does.
+
+        with open_regular("photo.jpg") as file: ...
+    """
+    if stat.S_ISDIR(_check_kind(os.stat(path))):
+        os.scandir(path).close()  # PermissionError is the better reason
+        raise IsADirectoryError(path)
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    file = os.fdopen(handle, "rb")
+    try:
+        _check_kind(os.fstat(handle))  # it may have been replaced in the meantime
+    except UnreadableError:
+        file.close()
+        raise
+    return file
+
+
+def _check_kind(info: os.stat_result) -> int:
+    """The mode of a file or folder. Raises UnreadableError for anything else."""
+    if not stat.S_ISREG(info.st_mode) and not stat.S_ISDIR(info.st_mode):
+        raise UnreadableError("it is no file but a device or a pipe")
+    return info.st_mode
+
+
+@contextmanager
+def open_picture(path: str | Path) -> Iterator[Image.Image]:
+    """A picture whose header was read, for the length of a `with` block.
+
+    Raises what `open_regular` raises, UnreadableError for a HEIC photo without its reader, and UnidentifiedImageError for
+    a file of none of FORMATS.
+
+        with open_picture("photo.jpg") as image:
+            print(image.size)
+    """
+    _load_plugins()
+    with open_regular(path) as file:
+        _prepare_heif(file)
+        known = [name for name in FORMATS if name in Image.OPEN]
+        with Image.open(file, formats=known) as image:
+            yield image
+
+
+def _prepare_heif(file: BinaryIO) -> None:
+    """Load the reader of HEIF files if this is one. Raises UnreadableError, with what to install, if there is none."""
+    header = file.read(HEADER)
+    file.seek(0)
+    if not is_heif(header):
+        return
+    try:
+        register_heif()
+    except MissingError as error:
+        raise UnreadableError(f"{error.message}: {error.hint}, or convert it to JPEG") from None
+
+
+@cache
+def _load_plugins() -> None:
+    """Import the readers of FORMATS; Pillow would import those of all formats."""
+    for name in PLUGINS:
+        with suppress(ImportError):
+            importlib.import_module(f"PIL.{name}ImagePlugin")

@@ -1,0 +1,1 @@
+"""Attacks on the commands: inputs that readers do not expect, made on purpose."""
