@@ -24,13 +24,13 @@ from agecli.images.pupils import with_pupils
 FIRST_SIDE = 192  # pixels of the photo's long side: enough for the main face of a photo
 SECOND_SIDE = 640  # enough for most small faces
 WORTH_SECOND, WORTH_TILES = 256, 800  # pixels of the long side; a smaller photo shows nothing more in the next look
-AUTO_PIXELS, CLOSER_PIXELS = 3_000_000, 16_000_000  # of the look in tiles
+AUTO_PIXELS, CLOSER_PIXELS = 5_000_000, 16_000_000  # of the look in tiles
 FIRST_SCORE = 0.5  # of the first look; the usual threshold of 0.9 misses a third of the children in FG-NET
 SURE_SCORE = 0.91  # of the first look: needs no check. Faces that lie on their sides or upside down reach 0.91
 CLOSER_SCORE = 0.4  # of faces that only another look finds, all of which are checked: 16 pixels are enough then
 FIRST_CHECK, CLOSER_CHECK = 0.6, 0.7  # least scores of the check: smileys reach 0.46, stars 0.66
 MOST_CHECKS = 200  # faces of a closer look that are checked, the highest scores first
-SMALL_FIRST = 32  # pixels in the first look; the boxes of smaller faces are refined by the check
+SMALL_FIRST = 24  # pixels in the first look; the boxes of smaller faces are refined by the check
 SMALL_SHARE = 0.05  # of the photo's area; where the faces cover less, there may be others that are smaller
 SMALL_FACE = 24  # pixels in the second look; where a face is smaller, there may be others that it missed
 STRIP = 8  # ratio of the sides above which a photo is a strip, in which nothing is retried
@@ -46,7 +46,7 @@ def find_faces(photo: Photo, detector: str = "auto", looks: str = "auto", main_o
 
     photo: (H, W, 3) uint8, RGB.   detector: `auto` or one of DETECTORS.
     looks: how closely YuNet looks at a large photo. `fast` is one look at 192 pixels, `closer` is up to 16 megapixels in
-        tiles, and `auto` looks in tiles of up to 3 megapixels if the faces found so far are few or small.
+        tiles, and `auto` looks in tiles of up to 5 megapixels if the faces found so far are few or small.
     main_only: a large face is enough, so smaller ones are not searched for; `closer` does all the same.
 
     Memory does not depend on the size of the photo. If YuNet finds nothing, it looks at the photo turned by 90, 180
@@ -145,21 +145,27 @@ def _named(faces: list[Face], attempt: str) -> list[Face]:
 
 def _padded(photo: Photo, side: int) -> list[Face]:
     """The faces of a photo with a grey border, a third of its long side wide: for crops that are tight around a face."""
-    height, width = photo.shape[:2]
-    scale = min(1.0, 2 * SECOND_SIDE / max(height, width))
-    small = resized(photo, max(1, round(width * scale)), max(1, round(height * scale)))
+    small, back = _reduced(photo)
     pad = max(small.shape[:2]) // 3
     wide = np.asarray(cv2.copyMakeBorder(small, pad, pad, pad, pad, cv2.BORDER_CONSTANT, value=GREY), np.uint8)
-    back = width / small.shape[1], height / small.shape[0]
     return [face.moved(-pad, -pad).scaled(*back) for face in look(wide, side, FIRST_SCORE)]
 
 
 def _mirrored(photo: Photo) -> list[Face]:
     """The faces of the mirrored photo, in coordinates of the photo itself."""
-    width = photo.shape[1]
+    small, back = _reduced(photo)
+    width = small.shape[1]
     faces = []
-    for face in look(photo[:, ::-1], FIRST_SIDE, FIRST_SCORE):
+    for face in look(np.ascontiguousarray(small[:, ::-1]), FIRST_SIDE, FIRST_SCORE):
         x, y, w, h = face.box
         right, left = ((width - 1 - eye[0], eye[1]) for eye in (face.left_eye, face.right_eye))
-        faces.append(replace(face, box=(width - x - w, y, w, h), left_eye=left, right_eye=right))
+        faces.append(replace(face, box=(width - x - w, y, w, h), left_eye=left, right_eye=right).scaled(*back))
     return faces
+
+
+def _reduced(photo: Photo) -> tuple[Photo, tuple[float, float]]:
+    """The photo with at most twice SECOND_SIDE pixels along its long side, so that copies are small; and its scales."""
+    height, width = photo.shape[:2]
+    scale = min(1.0, 2 * SECOND_SIDE / max(height, width))
+    small = resized(photo, max(1, round(width * scale)), max(1, round(height * scale)))
+    return small, (width / small.shape[1], height / small.shape[0])
