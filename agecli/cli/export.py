@@ -21,6 +21,9 @@ def export(
         Path | None,
         typer.Option(metavar="FACES", help="Use 8-bit integers, calibrated on this folder of aligned faces."),
     ] = None,
+    tolerance: Annotated[
+        float, typer.Option(min=0, metavar="YEARS", help="With --int8: mean change of the ages that is accepted.")
+    ] = 0.1,
     force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -29,12 +32,12 @@ def export(
 
     The file contains the age grid, the alignment and the calibration. It is compared with the checkpoint before it
     is written. With a .safetensors name it is a checkpoint of half the size. With --int8, as many layers are computed in
-    8-bit integers as change the ages by 0.1 years on average.
+    8-bit integers as keep the mean change of the ages below --tolerance.
     """
     listen(quiet, verbose)
     from agecli.model.export import export as run
 
-    difference = run(checkpoint, out=out, int8=int8, force=force)
+    difference = run(checkpoint, out=out, int8=int8, tolerance=tolerance, force=force)
     logging.getLogger("agecli").info(
         "wrote %s; its probabilities differ from the checkpoint's by at most %.1g", out, difference
     )

@@ -31,8 +31,7 @@ class Stage:
 
     x: NDArray[np.float32]  # (P, 10): landmarks x0, y0, x1, … -> x of the pixels
     y: NDArray[np.float32]  # (P, 10): the same for y; one matrix for both would start threads in OpenBLAS
-    first: NDArray[np.intp]  # (nodes,): the two pixels that a split compares
-    second: NDArray[np.intp]
+    pairs: NDArray[np.intp]  # (nodes, 2): the two pixels that a split compares
     threshold: NDArray[np.int16]  # (nodes,): left if the first pixel is brighter by more than this
     leaves: NDArray[np.float32]  # (leaves, 10): displacements of the landmarks, as a share of the square's side
 
@@ -67,9 +66,9 @@ def _displacement(stage: Stage, grey: NDArray[np.int16]) -> NDArray[np.float32]:
     node = np.arange(trees)
     to_left = trees - node  # (2n + 1) T + t = 2 (n T + t) + (T - t)
     while node[0] < splits:
-        difference = grey.take(stage.first.take(node)) - grey.take(stage.second.take(node))
-        goes_right = difference <= stage.threshold.take(node)
-        node = node + node + to_left
+        compared = grey.take(stage.pairs.take(node, axis=0))
+        goes_right = compared[:, 0] - compared[:, 1] <= stage.threshold.take(node)
+        node = 2 * node + to_left
         node += trees * goes_right
     values = stage.leaves.take(node - splits, axis=0)
     total: NDArray[np.float32] = np.ones(trees, np.float32) @ values
@@ -85,8 +84,7 @@ def _model() -> tuple[NDArray[np.float32], list[Stage]]:
     stages = [
         Stage(
             *_places(mean_shape, anchors, offsets),
-            pairs[0].astype(np.intp),
-            pairs[1].astype(np.intp),
+            np.ascontiguousarray(pairs.T, np.intp),
             thresholds.astype(np.int16),
             leaves.astype(np.float32),
         )

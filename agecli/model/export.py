@@ -33,12 +33,19 @@ MOST_FACES = 512  # of the folder of --int8
 INT8_TOLERANCE = 0.1  # years: mean absolute difference of the ages between 8-bit integers and float32
 
 
-def export(checkpoint: str | Path, *, out: str | Path, int8: str | Path | None = None, force: bool = False) -> float:
+def export(
+    checkpoint: str | Path,
+    *,
+    out: str | Path,
+    int8: str | Path | None = None,
+    tolerance: float = INT8_TOLERANCE,
+    force: bool = False,
+) -> float:
     """Write a checkpoint as ONNX (`out` ends in .onnx), or with float16 weights (.safetensors).
 
     checkpoint: a file made by `agecli train`, or "default" for the bundled model;   out: the file to write.
     int8: a folder of aligned faces, made by `agecli preprocess`. Linear layers are then computed in 8-bit integers, as
-        many as the mean absolute change of the ages of these faces allows, INT8_TOLERANCE.
+        many as keep the mean absolute change of the ages of these faces below `tolerance`, in years.
     force: replace a file that is no exported model.
     The new file is run on random faces, or on those of the folder, and compared with the checkpoint before it takes its
     name. It contains the model card: input size, age grid, alignment and calibration. If the checkpoint has float16
@@ -60,7 +67,8 @@ def export(checkpoint: str | Path, *, out: str | Path, int8: str | Path | None =
     size = loaded.model.picture.size
     faces = generator(0, "export").integers(0, 256, (ONNX_BATCH + 1, 3, size, size), dtype=np.uint8)
     if path.suffix == ".onnx":
-        return _export_onnx(loaded, path, faces, _read_faces(Path(int8), loaded) if int8 is not None else None)
+        real = _read_faces(Path(int8), loaded) if int8 is not None else None
+        return _export_onnx(loaded, path, faces, real, tolerance)
     if int8 is not None:
         raise InputError(f"{path} cannot have 8-bit layers", hint="use --out model.onnx")
     return _export_half(loaded, path, faces)
@@ -76,10 +84,10 @@ def _export_half(loaded: Checkpoint, path: Path, faces: Pixels) -> float:
     return difference
 
 
-def _export_onnx(loaded: Checkpoint, path: Path, faces: Pixels, real: Pixels | None) -> float:
+def _export_onnx(loaded: Checkpoint, path: Path, faces: Pixels, real: Pixels | None, tolerance: float) -> float:
     """Backbone and forest as one graph. Returns the largest difference in probability on `faces`, (B, 3, H, W).
 
-    real: faces to calibrate 8-bit layers on; None has none.
+    real: faces to calibrate 8-bit layers on; None has none; tolerance: of the ages, with 8-bit layers.
     """
     import onnx
 
@@ -89,7 +97,7 @@ def _export_onnx(loaded: Checkpoint, path: Path, faces: Pixels, real: Pixels | N
         _trace(inference_graph(model), part, faces[:2])
         graph = onnx.load(str(part))
         if real is not None:
-            graph = _quantise(graph, real, loaded.card)
+            graph = _quantise(graph, real, loaded.card, tolerance)
         if half:
             graph = with_half_weights(graph)
         onnx.helper.set_model_props(graph, {METADATA: loaded.card.to_json()})
@@ -128,11 +136,11 @@ def _trace(graph: nn.Module, path: Path, faces: Pixels) -> None:
         )
 
 
-def _quantise(graph: Any, faces: Pixels, card: Card) -> Any:
+def _quantise(graph: Any, faces: Pixels, card: Card, tolerance: float) -> Any:
     """The graph with 8-bit layers. Logs which share of the work they are."""
     from agecli.model.quantisation import quantise
 
-    small, layers, share = quantise(graph, faces, card.grid.years, INT8_TOLERANCE)
+    small, layers, share = quantise(graph, faces, card.grid.years, tolerance)
     log.info("%d layers, %.0f %% of the multiplications, are in 8 bits", len(layers), 100 * share)
     return small
 

@@ -54,9 +54,11 @@ def test_onnx_and_torch_say_the_same_of_a_face_in_many_lights() -> None:
         )
     pixels = np.stack(faces)
     onnx, torch = (predictor.pmf(pixels) for predictor in (one, two))
-    assert np.abs(onnx - torch).max() < 1e-4
+    assert np.abs(onnx - torch).max() < 5e-3  # folded weights are rounded to 16 bits
     years = np.arange(onnx.shape[1])
-    assert np.abs(onnx @ years - torch @ years).max() < 0.01
+    difference = np.abs(onnx @ years - torch @ years)
+    assert difference.mean() < 0.03
+    assert difference.max() < 0.2
     assert (onnx @ years).std() > 1  # they are not all the same
 
 

@@ -92,6 +92,8 @@ def test_ages_in_8_bits_are_close_to_those_of_the_checkpoint(checkpoint: Path, f
     predictor = OnnxPredictor(out)
     alone = np.concatenate([predictor.pmf(face[None]) for face in pixels.numpy()])
     assert alone.tobytes() == predictor.pmf(pixels.numpy()).tobytes()
+    agecli.export(checkpoint, out=tmp_path / "exact.onnx", int8=faces, tolerance=0)
+    assert b"QGemm" not in (tmp_path / "exact.onnx").read_bytes()
 
 
 def test_8_bits_need_faces_and_an_onnx_file(checkpoint: Path, faces: Path, tmp_path: Path) -> None:
