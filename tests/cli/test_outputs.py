@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 from PIL import Image
 
 import agecli
@@ -154,7 +155,7 @@ def test_tables_of_all_commands_are_recognised(tmp_path: Path) -> None:
 
 def test_pictures_pages_and_models_are_recognised(tmp_path: Path) -> None:
     @drawn
-    def empty() -> object:
+    def empty() -> Figure:
         return single_axes()[0]
 
     for kind in ("svg", "png", "pdf"):

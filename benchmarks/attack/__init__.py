@@ -1,0 +1,1 @@
+"""Attacks: seeded generators of hostile inputs."""
