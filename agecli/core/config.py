@@ -30,7 +30,7 @@ class AgesConfig:
     """The age grid, in whole years, and how an age is read from a distribution on it."""
 
     low: int = setting(0, "youngest age of the grid, in years", least=0, most=200)
-    high: int = setting(120, "oldest age of the grid, in years", above=0, most=200)
+    high: int = setting(120, "oldest age of the grid, in years", most=200)
     readout: Literal["paper", "mean", "median", "mode"] = setting(
         "paper", "how an age is read from a distribution; paper: mean for drf, mode for dldlf"
     )

@@ -178,7 +178,7 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
         )
     try:
         written, header = int(about["format"]), read_object(about["header"], f"the header of {path}")
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, InputError) as error:
         raise InputError(
             f"{path} has a damaged header ({shown(error)})", hint="fetch it again, or train it again"
         ) from error

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 from safetensors.torch import load_file, save_file
@@ -58,7 +59,7 @@ def graph(weights: Any = None, extra: tuple[Any, ...] = (), inputs: str = "pixel
         helper.make_node("Unsqueeze", ["z", "one"], ["c"]),
         helper.make_node("Add", ["c", "w"], ["pmf"]),
     ]
-    constants = {"zero": np.zeros(1, np.float32), "one": np.ones(1, np.int64), "w": values}
+    constants: dict[str, NDArray[Any]] = {"zero": np.zeros(1, np.float32), "one": np.ones(1, np.int64), "w": values}
     body = helper.make_graph(
         [*extra, *nodes],
         "g",
