@@ -12,7 +12,13 @@ from agecli.core.reading import read_object, shown
 from agecli.core.version import __version__
 from agecli.images.alignment import Alignment
 from agecli.images.reading import PictureSpec
-from agecli.model.card_checks import check_card
+from agecli.model.card_checks import (
+    check_alignment,
+    check_calibration,
+    check_grid,
+    check_picture,
+    check_readout,
+)
 from agecli.scoring.calibration import Calibration
 
 FORMAT = 1  # of the JSON text; raised when older versions of agecli could no longer read it
@@ -55,4 +61,15 @@ class Card:
             Alignment(**fields["alignment"]) if fields["alignment"] else None,
             Calibration.read(fields["calibration"]),
         )
-        return check_card(card)
+        card.check()
+        return card
+
+    def check(self) -> None:
+        """Raise InputError, which names the value, if a number has the wrong type or is out of range."""
+        check_picture(self.picture)
+        check_grid(self.grid)
+        check_readout(self.readout)
+        if self.alignment is not None:
+            check_alignment(self.alignment)
+        if self.calibration is not None:
+            check_calibration(self.calibration)

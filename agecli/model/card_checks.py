@@ -1,10 +1,10 @@
-"""Checks of a model card: everything in it is a number of the right type, finite and in its range."""
+"""Checks of what a model card says: numbers of the right type, finite and in their range; and of what a model returns."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,6 @@ from agecli.images.alignment import Alignment
 from agecli.images.reading import PictureSpec
 from agecli.scoring.calibration import DECADES, Calibration
 
-if TYPE_CHECKING:
-    from agecli.model.card import Card
-
 OLDEST = 200  # years of an age grid
 SIDES = (8, 1024)  # pixels of a network's input
 CROPS = (16, 4096)  # pixels of an aligned face
@@ -26,17 +23,10 @@ INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
 HINT = "use a model made by `agecli train` or `agecli export`"
 
 
-def check_card(card: Card) -> Card:
-    """The card itself. Raises InputError, which names the value, if a number has the wrong type or is out of range."""
-    check_picture(card.picture)
-    check_grid(card.grid)
-    if card.readout not in READOUTS:
-        raise _wrong("readout", card.readout)
-    if card.alignment is not None:
-        check_alignment(card.alignment)
-    if card.calibration is not None:
-        check_calibration(card.calibration)
-    return card
+def check_readout(readout: str) -> None:
+    """Raise InputError for a point estimate that is not known."""
+    if readout not in READOUTS:
+        raise _wrong("readout", readout)
 
 
 def check_picture(picture: PictureSpec) -> None:

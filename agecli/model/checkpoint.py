@@ -27,7 +27,7 @@ from agecli.images.alignment import Alignment
 from agecli.images.reading import PictureSpec
 from agecli.model.bundled import check_checkpoint_file
 from agecli.model.card import Card
-from agecli.model.card_checks import check_card, check_picture
+from agecli.model.card_checks import check_picture
 from agecli.model.network import AgeModel, build_model
 from agecli.scoring.calibration import Calibration
 
@@ -108,7 +108,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         model = AgeModel(new.backbone, new.f, new.forest, picture, new.mirror)
         model.load_state_dict(tensors)
         checkpoint = Checkpoint(model.eval(), config, calibration, dict(header["notes"]))
-        check_card(checkpoint.card)
+        checkpoint.card.check()
         return checkpoint
     except InputError as error:
         raise InputError(f"{path}: {error.message}", error.hint) from error
