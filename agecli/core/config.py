@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agecli.core.errors import InputError
+from agecli.core.reading import shown
 from agecli.core.settings import Description, read_toml, replace_in, setting, walk
 
 ModelName = Literal["drf", "dldlf", "dndf", "drf-nrf", "regression"]
@@ -21,14 +22,15 @@ Setup = Literal["random", "I", "II", "III", "lopo", "cacd-train", "cacd-val", "s
 Ensemble = Literal["joint", "alternating"]
 LeafInit = Literal["random", "kmeans"]
 Select = Literal["val", "last"]
+MOST_LEAVES = 1 << 20  # of a forest; with a distribution in each, they take half a gigabyte
 
 
 @dataclass(frozen=True)
 class AgesConfig:
     """The age grid, in whole years, and how an age is read from a distribution on it."""
 
-    low: int = setting(0, "youngest age of the grid, in years", least=0)
-    high: int = setting(120, "oldest age of the grid, in years")
+    low: int = setting(0, "youngest age of the grid, in years", least=0, most=200)
+    high: int = setting(120, "oldest age of the grid, in years", most=200)
     readout: Literal["paper", "mean", "median", "mode"] = setting(
         "paper", "how an age is read from a distribution; paper: mean for drf, mode for dldlf"
     )
@@ -38,26 +40,28 @@ class AgesConfig:
 class ForestConfig:
     """The forest: its size, its leaves, and its annealing schedules. Letters are those of the paper."""
 
-    trees: int = setting(5, "trees, K", above=0)
+    trees: int = setting(5, "trees, K", above=0, most=1000)
     depth: int = setting(6, "levels of nodes in a tree, h, the leaves included", least=2, most=16)
-    units: int = setting(128, "outputs of f, M", above=0)
-    units_std: float = setting(0.005, "std of the Gaussian that initialises the weights of f", least=0)
+    units: int = setting(128, "outputs of f, M", above=0, most=32_768)
+    units_std: float = setting(0.005, "std of the Gaussian that initialises the weights of f", least=0, most=100)
     standardise: bool = setting(True, "standardise the inputs of f over the first faces; always done when frozen")
-    alpha: float = setting(2.0, "std of a label distribution, in years (dldlf)", least=0)
+    alpha: float = setting(2.0, "std of a label distribution, in years (dldlf)", least=0, most=100)
     leaf_init: LeafInit = setting("random", "how leaves start (drf)")
     variance_floor: float = setting(
-        0.5, "least variance of a leaf, in years^2 (drf)", above=0
+        0.5, "least variance of a leaf, in years^2 (drf)", above=0, most=10_000
     )  # integer ages alone have a variance of 1/12 around their true value
-    pseudo_count: float = setting(0.01, "faces added to each leaf, spread over the age grid (dldlf)", above=0)
+    pseudo_count: float = setting(
+        0.01, "faces added to each leaf, spread over the age grid (dldlf)", above=0, most=1_000_000
+    )
     noise: float = setting(
         0.0, "share of labels taken as uniform noise; bounds the loss of a face (drf)", least=0, below=1
     )
-    split_temperature: float = setting(1.0, "initial temperature of the splits, T_0", least=0)
-    leaf_temperature: float = setting(0.5, "initial temperature of the leaves, tau_0 (drf)", above=0)
+    split_temperature: float = setting(1.0, "initial temperature of the splits, T_0", least=0, most=1000)
+    leaf_temperature: float = setting(0.5, "initial temperature of the leaves, tau_0 (drf)", above=0, most=1000)
     cooling: float = setting(0.9, "factor of both annealing schedules at each leaf update, eta", above=0, most=1)
-    update_every: int = setting(50, "mini-batches between two leaf updates, n_B", above=0)
-    update_rounds: int = setting(20, "rounds of variational bounding in a leaf update", above=0)
-    assignment: int = setting(0, "number of the random assignment phi, for the same seed", least=0)
+    update_every: int = setting(50, "mini-batches between two leaf updates, n_B", above=0, most=1_000_000)
+    update_rounds: int = setting(20, "rounds of variational bounding in a leaf update", above=0, most=1000)
+    assignment: int = setting(0, "number of the random assignment phi, for the same seed", least=0, most=1_000_000)
     ensemble: Ensemble = setting("joint", "trees that learn from a mini-batch: all (joint) or one (alternating, DNDF)")
 
     @property
@@ -80,12 +84,14 @@ class BackboneConfig:
         "imagenet", "initial weights: imagenet, none, a file, or default (the backbone of the bundled model)"
     )
     freeze: bool = setting(False, "keep the backbone's weights; its features are computed once and cached")
-    frozen_layers: int = setting(0, "first layers of the backbone that are not trained; saves time", least=0)
+    frozen_layers: int = setting(
+        0, "first layers of the backbone that are not trained; saves time", least=0, most=10_000
+    )
     drop_path: float = setting(
         0.0, "stochastic depth rate of the last block, less for earlier ones (timm)", least=0, below=1
     )
     stages: int = setting(
-        0, "last stages whose pooled feature maps are the features; 0: the network's own features", least=0
+        0, "last stages whose pooled feature maps are the features; 0: the network's own features", least=0, most=100
     )
     mirror: bool = setting(False, "features are the mean over a face and its mirror image, which takes twice the time")
 
@@ -94,9 +100,9 @@ class BackboneConfig:
 class AlignmentConfig:
     """How the training faces were aligned, read from the `alignment.toml` of `preprocess`; 0 if that is not known."""
 
-    size: int = setting(0, "side of an aligned picture, in pixels")
-    eye_distance: float = setting(0.0, "distance of the eyes, as a share of the side")
-    eye_height: float = setting(0.0, "height of the eyes below the upper edge, as a share of the side")
+    size: int = setting(0, "side of an aligned picture, in pixels", least=0, most=4096)
+    eye_distance: float = setting(0.0, "distance of the eyes, as a share of the side", least=0, most=1)
+    eye_height: float = setting(0.0, "height of the eyes below the upper edge, as a share of the side", least=0, most=1)
 
 
 @dataclass(frozen=True)
@@ -105,11 +111,11 @@ class DataConfig:
 
     setup: Setup = setting("random", "protocol that splits the faces into train, val and test")
     train_share: float = setting(0.8, "share of the images to train on, in random, I and II", above=0, most=1)
-    folds: int = setting(5, "folds of the setup subject")
+    folds: int = setting(5, "folds of the setup subject", most=10_000)
     val_share: float = setting(
         0.1, "share of the training subjects held out to select a checkpoint and calibrate intervals", least=0, below=1
     )
-    size: int = setting(0, "side of the network's input, in pixels; 0: the backbone's own", least=0)
+    size: int = setting(0, "side of the network's input, in pixels; 0: the backbone's own", least=0, most=1024)
     crop_share: float = setting(0.875, "side of the crop, as a share of the side of the face picture", above=0, most=1)
     augment: Literal["none", "paper", "modern", "mixed", "wild", "graded"] = setting(
         "modern", "augmentation of training pictures; graded: wild at a random strength"
@@ -120,37 +126,43 @@ class DataConfig:
     blend: float = setting(
         0.0, "mixup with a face of about the same age: largest share of the other face", least=0, below=1
     )
-    balance: float = setting(0.0, "oversampling of rare ages: 0 draws faces equally often, 1 ages", least=0)
+    balance: float = setting(0.0, "oversampling of rare ages: 0 draws faces equally often, 1 ages", least=0, most=10)
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
     """The optimiser, its schedule, and when to validate and save."""
 
-    iterations: int = setting(3000, "mini-batches to learn from", above=0)
-    batch_size: int = setting(32, "faces in a mini-batch, over all processes", above=0)
+    iterations: int = setting(3000, "mini-batches to learn from", above=0, most=100_000_000)
+    batch_size: int = setting(32, "faces in a mini-batch, over all processes", above=0, most=65_536)
     optimiser: Literal["sgd", "adamw"] = setting("adamw", "optimiser")
-    lr: float = setting(1e-3, "learning rate", above=0)
-    backbone_lr: float = setting(1.0, "learning rate of the backbone, as a multiple of lr", least=0)
+    lr: float = setting(1e-3, "learning rate", above=0, most=1000)
+    backbone_lr: float = setting(1.0, "learning rate of the backbone, as a multiple of lr", least=0, most=1_000_000)
     relative_lr: bool = setting(False, "learning rates of the backbone are shares of the RMS of each tensor")
     layer_decay: float = setting(
         1.0, "factor of the learning rate for each layer of the backbone below the last", above=0, most=1
     )
-    unfreeze_every: int = setting(0, "iterations after which the next lower layer is unfrozen; 0: all at once", least=0)
-    momentum: float = setting(0.9, "momentum (sgd)", least=0)
-    weight_decay: float = setting(0.05, "weight decay of matrices and kernels", least=0)
+    unfreeze_every: int = setting(
+        0, "iterations after which the next lower layer is unfrozen; 0: all at once", least=0, most=100_000_000
+    )
+    momentum: float = setting(0.9, "momentum (sgd)", least=0, most=1)
+    weight_decay: float = setting(0.05, "weight decay of matrices and kernels", least=0, most=1000)
     schedule: Literal["steps", "cosine"] = setting("cosine", "learning rate schedule")
-    warmup: int = setting(200, "iterations of linear warm-up, at most a tenth of all (cosine)", least=0)
-    step_every: int = setting(10_000, "iterations between two drops of the learning rate (steps)", above=0)
-    step_factor: float = setting(0.5, "factor of the learning rate at each drop (steps)")
-    clip_norm: float = setting(5.0, "largest norm of the gradient; 0 disables clipping", least=0)
-    eval_every: int = setting(500, "iterations between two validations", above=0)
-    save_every: float = setting(60.0, "seconds between two saves of the training state", least=0)
+    warmup: int = setting(
+        200, "iterations of linear warm-up, at most a tenth of all (cosine)", least=0, most=100_000_000
+    )
+    step_every: int = setting(
+        10_000, "iterations between two drops of the learning rate (steps)", above=0, most=100_000_000
+    )
+    step_factor: float = setting(0.5, "factor of the learning rate at each drop (steps)", above=0, most=1)
+    clip_norm: float = setting(5.0, "largest norm of the gradient; 0 disables clipping", least=0, most=1_000_000_000)
+    eval_every: int = setting(500, "iterations between two validations", above=0, most=100_000_000)
+    save_every: float = setting(60.0, "seconds between two saves of the training state", least=0, most=1_000_000_000)
     average: float = setting(0.0, "EMA decay of the weights; 0 disables it", least=0, below=1)
     select: Select = setting("val", "checkpoint to test: val (lowest validation MAE) or last")
     refresh_leaves: bool = setting(True, "one more leaf update at the end, on routing in evaluation mode")
     amp: bool = setting(True, "mixed precision, on CUDA")
-    seed: int = setting(0, "seed of all random numbers")
+    seed: int = setting(0, "seed of all random numbers", least=-(2**63), most=2**63 - 1)
 
 
 @dataclass(frozen=True)
@@ -282,10 +294,21 @@ def check(config: Config) -> Config:
     >>> check(replace(Config(), {"forest.trees": 0}))
     InputError: `forest.trees` is 0; it must be above 0
     """
+    check_bounds(config)
+    for contradiction in (_classes_with_spread, _nothing_to_select_on):
+        if error := contradiction(config):
+            raise error
+    return config
+
+
+def check_bounds(config: Config) -> Config:
+    """The config itself, if a model of these settings can be made: all numbers are within their bounds, and the age grid
+    and the forest are neither empty nor too large. Raises InputError otherwise.
+    """
     for name, description, value in walk(config):
         if isinstance(value, (int, float)) and not description.bounds.allow(value):
-            raise InputError(f"`{name}` is {value}", hint=f"it must be {description.bounds}")
-    for contradiction in (_empty_grid, _too_few_units, _classes_with_spread, _nothing_to_select_on):
+            raise InputError(f"`{name}` is {shown(value)}", hint=f"it must be {description.bounds}")
+    for contradiction in (_empty_grid, _too_few_units, _too_many_leaves):
         if error := contradiction(config):
             raise error
     return config
@@ -307,6 +330,17 @@ def _too_few_units(config: Config) -> InputError | None:
     return InputError(
         f"{forest.units} units can't feed the {forest.splits} split nodes of a tree of depth {forest.depth}",
         hint=f"use --units {forest.splits} or more, or a smaller --depth",
+    )
+
+
+def _too_many_leaves(config: Config) -> InputError | None:
+    """A forest that takes gigabytes."""
+    leaves = config.forest.trees * config.forest.leaves
+    if leaves <= MOST_LEAVES:
+        return None
+    return InputError(
+        f"{config.forest.trees} trees of depth {config.forest.depth} have {leaves} leaves",
+        hint=f"a forest has at most {MOST_LEAVES}: use fewer --trees or a smaller --depth",
     )
 
 

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from agecli.core.cells import csv_line
-from agecli.core.errors import DiskFullError
+from agecli.core.errors import DiskFullError, InputError
+from agecli.core.reading import MOST_TABLE, check_size
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # no space left on the device
+LONGEST_LINE = 1 << 16  # characters of the first line of a CSV file, in which delimiters are counted
 DELIMITERS = ",;\t"  # of CSV files; the others come from spreadsheets of other countries
 
 
@@ -142,14 +144,22 @@ def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[s
 
 def delimiter(path: Path) -> str:
     """The character between the cells of a CSV file: the comma, semicolon or tab that its first line has most of."""
+    check_size(path, MOST_TABLE)
     with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
-        first = file.readline()
+        first = file.readline(LONGEST_LINE)
     return max(DELIMITERS, key=first.count)
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file, by column; names of columns are stripped and in lower case, missing cells are empty."""
+    """The rows of a CSV file, by column; names of columns are stripped and in lower case, missing cells are empty.
+
+    Raises InputError if it is no CSV file: a cell has more than 131,072 characters, or a line has null bytes.
+    """
+    separator = delimiter(path)
     with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-        reader = csv.DictReader(file, delimiter=delimiter(path))
-        reader.fieldnames = [name.strip().lower() for name in reader.fieldnames or []]
-        return [{key: value or "" for key, value in row.items() if key} for row in reader]
+        try:
+            reader = csv.DictReader(file, delimiter=separator)
+            reader.fieldnames = [name.strip().lower() for name in reader.fieldnames or []]
+            return [{key: value or "" for key, value in row.items() if key} for row in reader]
+        except csv.Error as error:
+            raise InputError(f"{path} can't be read as CSV: {error}", hint="correct or restore the file") from error

@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -20,6 +21,7 @@ UNSUPPORTED = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}  # f
 FAR = 1 << 30  # Windows: the locked byte can't be read by others, so it is not one of the text
 
 
+PATIENCE = 2.0  # seconds in which the workers of a killed process end, too
 held: set[int] = set()  # the handles of the locks of this process
 
 
@@ -71,15 +73,17 @@ if hasattr(os, "register_at_fork"):
 
 def _acquire(path: Path, output: Path) -> int:
     """The handle of the locked file, in which this process has written who it is."""
+    end = time.monotonic() + PATIENCE
     while True:
         handle = _open(path)
         try:
             if not _lock(handle):
-                raise InputError(
-                    f"{output} is being written by another agecli{_holder(handle)}",
-                    hint="wait until it has finished, or write to another place",
-                )
-            if _is_at(handle, path):  # not removed by its last owner in the meantime
+                if time.monotonic() >= end:
+                    raise InputError(
+                        f"{output} is being written by another agecli{_holder(handle)}",
+                        hint="wait until it has finished, or write to another place",
+                    )
+            elif _is_at(handle, path):  # not removed by its last owner in the meantime
                 about = {"pid": os.getpid(), "host": socket.gethostname(), "since": f"{datetime.now():%F %T}"}
                 os.ftruncate(handle, 0)
                 os.write(handle, json.dumps({NAME: about}).encode())
@@ -88,6 +92,7 @@ def _acquire(path: Path, output: Path) -> int:
             os.close(handle)
             raise
         os.close(handle)
+        time.sleep(0.1)
 
 
 def _open(path: Path) -> int:

@@ -11,11 +11,15 @@ from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from agecli.core.errors import InputError
+from agecli.core.reading import shown
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # pragma: no cover
     import tomli as tomllib
+
+
+LONGEST = 4096  # characters of a text
 
 
 @dataclass(frozen=True)
@@ -109,14 +113,14 @@ def parse(name: str, value: Any, kind: Any) -> Any:
     if choices:
         if isinstance(value, str) and value in choices:
             return value
-        raise InputError(f"`{name}` can't be {value!r}", hint=f"it is one of: {', '.join(choices)}")
+        raise InputError(f"`{name}` can't be {shown(repr(value))}", hint=f"it is one of: {', '.join(choices)}")
     if kind is bool:
         words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
         if str(value).lower() in words:
             return words[str(value).lower()]
-    elif kind is str:
+    elif kind is str and not isinstance(value, (dict, list)) and len(str(value)) <= LONGEST:
         return str(value)
-    else:
+    elif kind in (int, float) and not isinstance(value, bool):
         try:
             number = float(value)
             if kind is float and math.isfinite(number):
@@ -125,8 +129,8 @@ def parse(name: str, value: Any, kind: Any) -> Any:
                 return int(number)
         except (ValueError, OverflowError, TypeError):
             pass
-    noun = {bool: "true or false", int: "a whole number", float: "a number"}[kind]
-    raise InputError(f"`{name}` can't be {value!r}", hint=f"it takes {noun}")
+    noun = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[kind]
+    raise InputError(f"`{name}` can't be {shown(repr(value))}", hint=f"it takes {noun}")
 
 
 def replace_in(node: Any, changes: Mapping[str, Any], prefix: str = "") -> Any:
@@ -149,8 +153,10 @@ def read_toml(text: str, name: str = "config.toml") -> dict[str, Any]:
     """The settings of a TOML text, by their dotted names. Raises InputError if it is not TOML."""
     try:
         tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{name} is not TOML: {error}", hint="`agecli info --settings` prints a good one") from error
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, nested lists, wrong syntax
+        raise InputError(
+            f"{name} is not TOML: {shown(error)}", hint="`agecli info --settings` prints a good one"
+        ) from error
     flat: dict[str, Any] = {}
     for key, value in tree.items():
         flat.update({f"{key}.{inner}": v for inner, v in value.items()} if isinstance(value, dict) else {key: value})

@@ -13,7 +13,11 @@ from typing import Any
 
 import pandas as pd
 
+from agecli.core.errors import InputError
 from agecli.core.files import delimiter, write_whole
+from agecli.core.reading import shown
+
+MOST_COLUMNS = 10_000
 
 
 @contextmanager
@@ -39,17 +43,29 @@ def read_table(path: Path) -> pd.DataFrame:
     """A CSV file as a data frame of text: one row per line, index from 0; missing cells are empty strings.
 
     The delimiter is found out; names of columns are stripped and in lower case; cells beyond the header are ignored.
-    Blank lines are skipped, so row `i` is on line `i + 2` of a file without them.
+    Blank lines are skipped, so row `i` is on line `i + 2` of a file without them. Raises InputError if it is no CSV file.
 
         read_table(Path("labels.csv"))["age"]
     """
     separator = delimiter(path)
-    with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-        header = next(csv.reader(file, delimiter=separator), [])
-    if not header:
-        return pd.DataFrame()
+    try:
+        with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+            header = next(csv.reader(file, delimiter=separator), [])
+        if not header:
+            return pd.DataFrame()
+        if len(header) > MOST_COLUMNS:
+            raise ValueError(f"it has {len(header)} columns")
+        table = _read_cells(path, separator, len(header))
+    except (csv.Error, ValueError, MemoryError) as error:  # pandas' errors are ValueErrors
+        raise InputError(f"{path} can't be read as CSV: {shown(error)}", hint="correct or restore the file") from error
+    table.columns = pd.Index([name.strip().lower() for name in header], dtype=object)
+    return table.loc[:, ~table.columns.duplicated(keep="last") & (table.columns != "")]
+
+
+def _read_cells(path: Path, separator: str, columns: int) -> pd.DataFrame:
+    """All lines but the first, as text in this number of columns."""
     with any_bytes():
-        table = pd.read_csv(
+        return pd.read_csv(
             path,
             sep=separator,
             dtype=object,
@@ -58,11 +74,9 @@ def read_table(path: Path) -> pd.DataFrame:
             encoding_errors="surrogateescape",
             header=None,
             skiprows=1,
-            names=range(len(header)),
-            usecols=range(len(header)),  # with it, pandas ignores cells beyond the header instead of failing
+            names=range(columns),
+            usecols=range(columns),  # with it, pandas ignores cells beyond the header instead of failing
         )
-    table.columns = pd.Index([name.strip().lower() for name in header], dtype=object)
-    return table.loc[:, ~table.columns.duplicated(keep="last") & (table.columns != "")]
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:

@@ -14,6 +14,7 @@ import pandas as pd
 from agecli.core.ages import AgeGrid, parse_age
 from agecli.core.errors import InputError, MissingError
 from agecli.core.files import delimiter
+from agecli.core.reading import MOST_TABLE, check_size, shown
 from agecli.core.records import Sample
 from agecli.core.tables import any_bytes, read_table, text_table
 from agecli.datasets.sources import recognise
@@ -107,10 +108,20 @@ def _read_label_table(file: Path) -> pd.DataFrame:
             hint=f"it has: {', '.join(table.columns)}",
         )
     known = label_columns(table)
-    known["path"] = [PurePath(path.strip()).as_posix() for path in table["path"]]
+    known["path"] = [_inside(path, file) for path in table["path"]]
     known["source"] = table["source"].str.strip() if "source" in table else ""
     known["where"] = [f"{file}, line {line}" for line in range(2, len(table) + 2)]
     return known[list(LABEL_COLUMNS)].astype(object)
+
+
+def _inside(path: str, file: Path) -> str:
+    """A path in a table, which must stay in the table's folder: pictures of elsewhere would end up in reports."""
+    place = PurePath(path.strip())
+    if place.is_absolute() or ".." in place.parts or "\0" in path:
+        raise InputError(
+            f"{file} names {shown(path)!r}, which is not in its folder", hint="write paths relative to the folder"
+        )
+    return place.as_posix()
 
 
 @any_bytes()
@@ -180,6 +191,7 @@ def read_names(path: Path) -> list[str]:
         raise MissingError(
             f"there is no file {path}", hint="it holds names of photos, one to a line or in a column path"
         )
+    check_size(path, MOST_TABLE)
     lines = path.read_text(encoding="utf-8-sig", errors="surrogateescape").splitlines()
     if lines and "path" in [cell.strip().lower() for cell in lines[0].split(delimiter(path))]:
         return [name.strip() for name in read_table(path)["path"]]

@@ -11,6 +11,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from agecli.core.errors import InputError
+from agecli.core.reading import read_text, shown
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # pragma: no cover
@@ -39,9 +42,17 @@ class Alignment:
 
     @staticmethod
     def read(folder: Path) -> Alignment | None:
-        """The alignment.toml that `preprocess` wrote into a folder; None if there is none."""
+        """The alignment.toml that `preprocess` wrote into a folder; None if there is none. Raises InputError."""
         path = folder / "alignment.toml"
-        return Alignment(**tomllib.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+        if not path.is_file():
+            return None
+        try:
+            alignment = Alignment(**tomllib.loads(read_text(path)))
+            if 16 <= alignment.size <= 4096 and all(0 < s < 1 for s in (alignment.eye_distance, alignment.eye_height)):
+                return alignment
+            raise ValueError(f"eyes or size out of range in {alignment}")
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"{path} can't be used: {shown(error)}", hint="restore the file") from error
 
     @property
     def eyes(self) -> tuple[Point, Point]:

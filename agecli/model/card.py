@@ -8,9 +8,17 @@ from typing import Any
 
 from agecli.core.ages import AgeGrid, Readout
 from agecli.core.errors import InputError
+from agecli.core.reading import read_object, shown
 from agecli.core.version import __version__
 from agecli.images.alignment import Alignment
 from agecli.images.reading import PictureSpec
+from agecli.model.card_checks import (
+    check_alignment,
+    check_calibration,
+    check_grid,
+    check_picture,
+    check_readout,
+)
 from agecli.scoring.calibration import Calibration
 
 FORMAT = 1  # of the JSON text; raised when older versions of agecli could no longer read it
@@ -37,18 +45,31 @@ class Card:
     def from_json(cls, text: str) -> Card:
         """The inverse of `to_json`.
 
-        Raises InputError if a newer agecli wrote it; KeyError, TypeError or ValueError if it is not a card.
+        Raises InputError if a newer agecli wrote it or a number in it is out of range; KeyError, TypeError or ValueError if
+        it is not a card.
         """
-        fields: dict[str, Any] = json.loads(text)
+        fields: dict[str, Any] = read_object(text, "its model card")
         if fields["format"] > FORMAT:
             raise InputError(
-                f"its format is {fields['format']}, and agecli {__version__} reads formats up to {FORMAT}",
+                f"its format is {shown(fields['format'])}, and agecli {__version__} reads formats up to {FORMAT}",
                 hint="it was made by a newer agecli: upgrade this one",
             )
-        return cls(
+        card = cls(
             PictureSpec.read(fields["picture"]),
             AgeGrid(**fields["grid"]),
             fields["readout"],
             Alignment(**fields["alignment"]) if fields["alignment"] else None,
             Calibration.read(fields["calibration"]),
         )
+        card.check()
+        return card
+
+    def check(self) -> None:
+        """Raise InputError, which names the value, if a number has the wrong type or is out of range."""
+        check_picture(self.picture)
+        check_grid(self.grid)
+        check_readout(self.readout)
+        if self.alignment is not None:
+            check_alignment(self.alignment)
+        if self.calibration is not None:
+            check_calibration(self.calibration)

@@ -18,20 +18,23 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from agecli.core.config import Config, replace, settings
+from agecli.core.config import Config, check_bounds, replace, settings
 from agecli.core.errors import InputError
 from agecli.core.files import write_whole
+from agecli.core.reading import check_size, read_object, shown
 from agecli.core.version import __version__
 from agecli.images.alignment import Alignment
 from agecli.images.reading import PictureSpec
 from agecli.model.bundled import check_checkpoint_file
 from agecli.model.card import Card
+from agecli.model.card_checks import check_picture
 from agecli.model.network import AgeModel, build_model
 from agecli.scoring.calibration import Calibration
 
 log = logging.getLogger("agecli")
 FORMAT = 1  # increased when older versions can no longer read the file
 KIND = "agecli-checkpoint"
+MOST_BYTES = 1 << 32  # of a file; the training state of the largest backbone has half of it
 
 
 @dataclass(frozen=True)
@@ -97,16 +100,43 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """
     tensors, header = read_tensors(path, KIND)
     try:
-        config = replace(Config(), header["config"])
+        config = check_bounds(replace(Config(), header["config"]))
+        picture, calibration = PictureSpec.read(header["picture"]), Calibration.read(header.get("calibration"))
+        check_picture(picture)
+        _check_tensors(tensors, config)
         new = build_model(config)
-        model = AgeModel(new.backbone, new.f, new.forest, PictureSpec.read(header["picture"]), new.mirror)
+        model = AgeModel(new.backbone, new.f, new.forest, picture, new.mirror)
         model.load_state_dict(tensors)
-        calibration = Calibration.read(header.get("calibration"))
-        return Checkpoint(model.eval(), config, calibration, header["notes"])
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        checkpoint = Checkpoint(model.eval(), config, calibration, dict(header["notes"]))
+        checkpoint.card.check()
+        return checkpoint
+    except InputError as error:
+        raise InputError(f"{path}: {error.message}", error.hint) from error
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, MemoryError) as error:
         raise InputError(
-            f"{path} does not fit the model it describes: {error}", hint="was it edited? Train it again"
+            f"{path} does not fit the model it describes: {shown(error)}", hint="was it edited? Train it again"
         ) from error
+
+
+def _check_tensors(tensors: Mapping[str, Tensor], config: Config) -> None:
+    """Check the tensors against the settings before a network of that size is made.
+
+    Raises InputError for a forest or a layer f of another shape, units that do not exist, and numbers that are not finite;
+    KeyError if one is missing.
+    """
+    forest = config.forest
+    if config.model != "regression":
+        phi = tensors["forest.phi"]
+        shape = (forest.trees, forest.splits)
+        if phi.shape != shape or tensors["f.weight"].shape[:1] != (forest.units,):
+            raise ValueError(f"its forest is of shape {tuple(phi.shape)}, not {shape}")
+        if phi.is_floating_point() or phi.min() < 0 or phi.max() >= forest.units:
+            raise ValueError("its split nodes use units that do not exist")
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and name != "forest.log_pi" and not torch.isfinite(tensor).all():
+            raise ValueError(f"{shown(name)} has numbers that are not finite")
+    if "forest.variance" in tensors and not (tensors["forest.variance"] > 0).all():
+        raise ValueError("a leaf has no positive variance")
 
 
 def write_tensors(path: Path, kind: str, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
@@ -132,13 +162,14 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
     Raises MissingError if it is not there, InputError if it is damaged, of another kind, or of a newer format.
     """
     check_checkpoint_file(path)
+    check_size(path, MOST_BYTES)
     try:
         with safe_open(path, framework="pt") as file:
             about = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
     except (SafetensorError, OSError, ValueError) as error:
         raise InputError(
-            f"{path} is not a whole safetensors file ({error})",
+            f"{path} is not a whole safetensors file ({shown(error)})",
             hint="was the copy cut short? Fetch it again, or name a checkpoint",
         ) from error
     if about.get("kind") != kind:
@@ -146,9 +177,11 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
             f"{path} is no {kind}", hint="name a file made by `agecli train`; bare weights go to `train --weights FILE`"
         )
     try:
-        written, header = int(about["format"]), dict(json.loads(about["header"]))
-    except (KeyError, ValueError) as error:
-        raise InputError(f"{path} has a damaged header ({error})", hint="fetch it again, or train it again") from error
+        written, header = int(about["format"]), read_object(about["header"], f"the header of {path}")
+    except (KeyError, ValueError, InputError) as error:
+        raise InputError(
+            f"{path} has a damaged header ({shown(error)})", hint="fetch it again, or train it again"
+        ) from error
     if written > FORMAT:
         raise InputError(
             f"{path} has format {written}, and agecli {__version__} reads up to {FORMAT}",

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from agecli.core.errors import InputError, MissingError
 from agecli.core.extras import require
+from agecli.core.reading import shown
 from agecli.core.signals import deferred_signals
 from agecli.images.reading import Pixels
 from agecli.model.bundled import FOLDERS, check_checkpoint_file
 from agecli.model.card import Card
+from agecli.model.onnx_check import check_graph
 
 METADATA = "agecli"  # the key of the model card in the metadata of an ONNX file
 ONNX_BATCH = 4  # faces per run of the ONNX graph: larger batches exceed a CPU's cache and take longer per face
@@ -40,16 +42,19 @@ class OnnxPredictor:
 
     def __init__(self, path: Path, threads: int = 0) -> None:
         self.path, self.threads = path, threads
+        check_graph(path)
         try:
             self.session = self._open()
+            if [given.name for given in self.session.get_inputs()] != ["pixels"]:
+                raise KeyError("pixels")
             self.card = Card.from_json(self.session.get_modelmeta().custom_metadata_map[METADATA])
         except InputError as error:
             raise InputError(f"{path}: {error.message}", error.hint) from error
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"{path} was not made by `agecli export`", hint="use a model that was") from error
         except Exception as error:  # onnxruntime has a class of its own for each way a file can be damaged
             raise InputError(
-                f"{path} is not a complete ONNX file ({error})", hint="export or download it again"
+                f"{path} is not a complete ONNX file ({shown(error)})", hint="export or download it again"
             ) from error
 
     def _open(self) -> Any:

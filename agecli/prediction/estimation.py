@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 
 from agecli.core import ages
 from agecli.core.ages import COVERAGE, AgeGrid, Readout
+from agecli.core.errors import InputError
+from agecli.core.reading import shown
 from agecli.core.records import Record
 from agecli.images.crops import PhotoFaces
 from agecli.images.reading import Pixels
 from agecli.model.card import Card
+from agecli.model.card_checks import check_pmf
 from agecli.model.predictors import Predictor
 from agecli.prediction.options import Options
 from agecli.scoring.calibration import interval
@@ -24,9 +27,17 @@ from agecli.scoring.calibration import interval
 def estimate(predictor: Predictor, pixels: Pixels, options: Options) -> list[Record]:
     """Age, standard deviation and interval of each face; the records have no source, box or score yet.
 
-    pixels: (B, 3, H, W) uint8, as the model's card says.   Returns B records.
+    pixels: (B, 3, H, W) uint8, as the model's card says.   Returns B records. Raises InputError if the model can't be
+    run, or does not return probabilities.
     """
-    return records_of(predictor.pmf(pixels), predictor.card, options)
+    try:
+        pmf = predictor.pmf(pixels)
+    except Exception as error:
+        if not type(error).__module__.startswith("onnxruntime"):
+            raise
+        raise InputError(f"the model can't be run: {shown(error)}", hint="export or download it again") from error
+    check_pmf(pmf, len(pixels), predictor.card.grid)
+    return records_of(pmf, predictor.card, options)
 
 
 def records_of(pmf: NDArray[Any], card: Card, options: Options) -> list[Record]:

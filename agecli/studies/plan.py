@@ -14,6 +14,7 @@ from agecli.core.errors import InputError, MissingError
 from agecli.core.files import write_text
 from agecli.core.locks import is_lock
 from agecli.core.parallel import cores
+from agecli.core.reading import read_object, read_text, shown
 from agecli.studies.cells import Cell, Study, find_study
 from agecli.training.plan import requested_settings
 from agecli.training.run_folder import environment, is_run
@@ -155,9 +156,11 @@ def _options(plan: StudyPlan) -> dict[str, str]:
 def read_plan(file: Path) -> StudyPlan:
     """The plan in study.json. Raises InputError if the file is damaged."""
     try:
-        return StudyPlan(**json.loads(file.read_text())["plan"])
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise InputError(f"{file} can't be read: {error}", hint="start the study again with another --out") from error
+        return StudyPlan(**read_object(read_text(file), str(file))["plan"])
+    except (KeyError, TypeError, OSError) as error:
+        raise InputError(
+            f"{file} can't be read: {shown(error)}", hint="start the study again with another --out"
+        ) from error
 
 
 def note_seconds(folder: Path, cell: Cell, seconds: float) -> None:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from agecli.core.errors import InputError
+from agecli.core.reading import MOST_TABLE, check_size
 from agecli.core.records import Sample
 from agecli.model.checkpoint import fingerprint
 from agecli.model.devices import to_device
@@ -57,19 +58,25 @@ class FeatureStore:
         """A connection for one transaction."""
         try:
             with closing(sqlite3.connect(self.path, timeout=60)) as base, base:
+                base.execute("PRAGMA trusted_schema = OFF")
+                others = base.execute("SELECT name FROM sqlite_master WHERE type IN ('view', 'trigger')").fetchone()
+                if others:  # they could run for ever
+                    raise sqlite3.DatabaseError("it has views or triggers, and is no cache of agecli")
                 yield base
         except sqlite3.Error as error:
             hint = "remove it, or set AGECLI_CACHE to another folder"
             raise InputError(f"the feature cache {self.path} can't be used: {error}", hint) from error
 
-    def get(self, keys: Sequence[bytes]) -> dict[bytes, Tensor]:
-        """The features (D,) that are there, by key."""
+    def get(self, keys: Sequence[bytes], size: int) -> dict[bytes, Tensor]:
+        """The features (D,) that are there, by key; entries that are not D finite numbers are left out.   size: D"""
         found = {}
         with self._open() as base:
             for key in set(keys):
                 row = base.execute("SELECT value FROM features WHERE key = ?", (key,)).fetchone()
-                if row:
-                    found[key] = torch.from_numpy(np.frombuffer(row[0], np.float32).copy())
+                if row and isinstance(row[0], bytes) and len(row[0]) == 4 * size:
+                    feature = torch.from_numpy(np.frombuffer(row[0], np.float32).copy())
+                    if torch.isfinite(feature).all():
+                        found[key] = feature
         return found
 
     def put(self, rows: Sequence[tuple[bytes, Tensor]]) -> None:
@@ -107,7 +114,7 @@ def compute_features(
     identity = (VERSION, name, fingerprint(model), model.picture, *variant)
     prefix = hashlib.sha256(repr(identity).encode()).digest()
     keys = [hashlib.sha256(prefix + content).digest() for content in _contents(folder, samples)]
-    known = store.get(keys)
+    known = store.get(keys, model.f.in_features)
     waiting = [index for index, key in enumerate(keys) if key not in known]
     broken: dict[str, str] = {}
     log.debug("features of %d faces: %d cached, %d to compute", len(keys), len(keys) - len(waiting), len(waiting))
@@ -144,6 +151,7 @@ def _contents(folder: Path, samples: Sequence[Sample]) -> Iterator[bytes]:
     """The SHA-256 of each picture file; that of its name if it can't be read, which the loader will report."""
     for sample in samples:
         try:
+            check_size(folder / sample.path, MOST_TABLE)
             yield hashlib.sha256((folder / sample.path).read_bytes()).digest()
-        except OSError:
+        except (OSError, InputError):
             yield hashlib.sha256(os.fsencode(sample.path)).digest()

@@ -14,6 +14,7 @@ from typing import Any
 from agecli.core import config as configs
 from agecli.core.config import OPTIONS, Config, check, implied, replace
 from agecli.core.errors import InputError, MissingError
+from agecli.core.reading import read_text
 from agecli.core.settings import read_toml
 from agecli.datasets.manifest import Manifest
 from agecli.datasets.protocols import Fold
@@ -135,7 +136,7 @@ def read_file(file: str | Path | None) -> dict[str, Any]:
     path = Path(file)
     if not path.is_file():
         raise MissingError(f"there is no config file {path}", hint="`agecli info --settings` prints one")
-    return read_toml(path.read_text(encoding="utf-8"), str(path))
+    return read_toml(read_text(path), str(path))
 
 
 def named_settings(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,11 @@ from typing import Any
 import numpy as np
 
 from agecli.core.ages import AgeGrid
+from agecli.core.errors import InputError
 from agecli.core.files import read_csv, write_csv, write_whole
+from agecli.core.reading import MOST_TABLE
 from agecli.core.records import Sample
+from agecli.model.card_checks import check_grid, check_pmf
 from agecli.scoring.groups import MetricRow, breakdown, columns
 from agecli.scoring.metrics import PREDICTION_COLUMNS, Predictions, pool
 
@@ -71,8 +76,7 @@ def read_predictions(folder: Path, source: Mapping[str, str] | None = None) -> P
     """
     try:
         rows = read_csv(folder / "predictions.csv")
-        with np.load(folder / "distributions.npz", allow_pickle=False) as stored:
-            arrays = dict(stored)
+        arrays = _read_arrays(folder / "distributions.npz")
         if any(str(arrays[f"source_{name}"]) != value for name, value in (source or {}).items()):
             return None
         samples = tuple(
@@ -81,8 +85,21 @@ def read_predictions(folder: Path, source: Mapping[str, str] | None = None) -> P
         )
         numbers = {name: np.array([float(row[name]) for row in rows]) for name in PREDICTION_COLUMNS[3:]}
         grid = AgeGrid(*arrays["grid"].tolist())
+        pmf = arrays["pmf"]
+        check_grid(grid)
+        check_pmf(pmf, len(rows), grid)
+        if not all(np.isfinite(values).all() for values in numbers.values()):
+            return None
         predicted, std, low, high = (numbers[name] for name in PREDICTION_COLUMNS[3:])
-        calibrated = bool(arrays["calibrated"])
-        return Predictions(samples, arrays["pmf"], grid, predicted, std, low, high, calibrated)
-    except (OSError, KeyError, ValueError):
+        return Predictions(samples, pmf, grid, predicted, std, low, high, bool(arrays["calibrated"]))
+    except (OSError, KeyError, ValueError, TypeError, InputError, zipfile.BadZipFile, zlib.error, MemoryError):
         return None
+
+
+def _read_arrays(path: Path) -> dict[str, Any]:
+    """The arrays of an .npz file, without pickled objects. Raises ValueError if they take more than MOST_TABLE bytes."""
+    with zipfile.ZipFile(path) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > MOST_TABLE:
+            raise ValueError(f"{path} is too large")
+    with np.load(path, allow_pickle=False) as stored:
+        return dict(stored)

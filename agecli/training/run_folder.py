@@ -24,11 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from agecli.core.ages import AgeGrid
-from agecli.core.config import Config, from_toml, to_toml
+from agecli.core.config import Config, check_bounds, from_toml, to_toml
 from agecli.core.config import replace as replace_settings
 from agecli.core.errors import InputError, MissingError
 from agecli.core.files import read_csv, write_csv, write_text
 from agecli.core.locks import is_lock
+from agecli.core.reading import read_object, read_text, shown
 from agecli.core.version import __version__
 from agecli.datasets.manifest import Manifest, read_manifest
 from agecli.datasets.protocols import Fold
@@ -44,6 +45,8 @@ PACKAGES = (
     *("torch", "torchvision", "timm", "safetensors"),
 )
 BEFORE = {"forest.standardise": False}  # settings that did not exist when a run was started had these values
+PARTS = ("train", "val", "test")
+MOST_FOLDS = 100_000
 REPORT_COLUMNS = ("fold", *METRIC_COLUMNS, "leakage")
 
 
@@ -73,7 +76,7 @@ class Run:
 
     def count_folds(self) -> int:
         """The number of folds, finished or not; counted in splits.csv if environment.json does not have it."""
-        return self.folds or max(int(row["fold"]) for row in read_csv(self.folder / "splits.csv"))
+        return self.folds or max(fold for fold, _, _ in read_splits(self.folder / "splits.csv"))
 
     def folds_there(self) -> list[int]:
         """The numbers of the finished folds, in order."""
@@ -127,15 +130,17 @@ def open_run(folder: Path) -> Run:
             f"{folder} is no run folder: it has no config.toml and environment.json", hint="`agecli train` makes one"
         )
     base = replace_settings(Config(), BEFORE)
-    config = from_toml((folder / "config.toml").read_text(encoding="utf-8"), base, str(folder / "config.toml"))
+    config = check_bounds(from_toml(read_text(folder / "config.toml"), base, str(folder / "config.toml")))
+    about = read_object(read_text(folder / "environment.json"), str(folder / "environment.json"))
     try:
-        about = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
-        selection = tuple((name, about[name]) for name in ("list", "exclude") if name in about)
-        digest, backbone, folds = about["manifest_sha256"], about["backbone_sha256"], int(about.get("folds", 0))
+        selection = tuple((name, str(about[name])) for name in ("list", "exclude") if name in about)
+        digest, backbone, folds = str(about["manifest_sha256"]), str(about["backbone_sha256"]), about.get("folds", 0)
+        if not isinstance(folds, int) or not 0 <= folds <= MOST_FOLDS or not isinstance(about["data"], str):
+            raise ValueError(f"folds {folds}, data {about['data']}")
         return Run(folder, config, Path(about["data"]), digest, selection, backbone, folds)
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"{folder / 'environment.json'} can't be used: {error!r}",
+            f"{folder / 'environment.json'} can't be used: {shown(repr(error))}",
             hint="restore the file, or start a new run with another --out",
         ) from error
 
@@ -145,9 +150,9 @@ def read_faces(run: Run, folder: Path | None = None) -> tuple[Manifest, list[Fol
 
     Raises InputError if the faces have changed since, MissingError if they are not there.
     """
-    rows = read_csv(run.folder / "splits.csv")
+    rows = read_splits(run.folder / "splits.csv")
     grid = AgeGrid(run.config.ages.low, run.config.ages.high)
-    manifest = read_manifest(folder or run.data, grid, paths={row["path"] for row in rows})
+    manifest = read_manifest(folder or run.data, grid, paths={path for _, _, path in rows})
     if manifest.digest != run.digest:
         raise InputError(
             f"the faces in {manifest.folder} are not those that {run.folder} was started with",
@@ -155,13 +160,22 @@ def read_faces(run: Run, folder: Path | None = None) -> tuple[Manifest, list[Fol
         )
     where = {sample.path: index for index, sample in enumerate(manifest.samples)}
     parts: dict[int, dict[str, list[int]]] = {}
-    for row in rows:
-        fold = parts.setdefault(int(row["fold"]), {"train": [], "val": [], "test": []})
-        fold[row["part"]].append(where[row["path"]])
-    return manifest, [
-        Fold(number, *(tuple(part[name]) for name in ("train", "val", "test")))
-        for number, part in sorted(parts.items())
-    ]
+    for number, part, path in rows:
+        if path not in where:
+            raise InputError(f"{manifest.folder} does not list {shown(path)}", hint="restore its table")
+        parts.setdefault(number, {name: [] for name in PARTS})[part].append(where[path])
+    return manifest, [Fold(number, *(tuple(faces[name]) for name in PARTS)) for number, faces in sorted(parts.items())]
+
+
+def read_splits(path: Path) -> list[tuple[int, str, str]]:
+    """The fold, the part (train, val or test) and the path of each face in a splits.csv. Raises InputError."""
+    try:
+        rows = [(int(row["fold"]), row["part"], row["path"]) for row in read_csv(path)]
+    except (KeyError, ValueError) as error:
+        raise InputError(f"{path} can't be used: {shown(repr(error))}", hint="restore the file") from error
+    if not rows or any(not 1 <= fold <= MOST_FOLDS or part not in PARTS for fold, part, _ in rows):
+        raise InputError(f"{path} can't be used: it names no faces, or other folds and parts", hint="restore the file")
+    return rows
 
 
 def owner_of(checkpoint: Path) -> tuple[Run | None, int]:

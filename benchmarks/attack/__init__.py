@@ -1,1 +1,1 @@
-"""Attacks on the commands: inputs that readers do not expect, made on purpose."""
+"""Attacks on the commands: seeded generators of inputs that readers do not expect."""

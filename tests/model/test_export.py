@@ -112,7 +112,7 @@ def test_the_command_says_how_close_it_is(cli: Cli, drf: tuple[Path, Path], tmp_
     pixels = torch.randint(0, 256, (4, 3, 64, 64), dtype=torch.uint8)
     with torch.inference_mode():
         assert (half.model(pixels) - whole.model(pixels)).abs().max() < 1e-2
-    for out, says in ((drf[0], "is the checkpoint itself"), ("x.pth", "unknown suffix")):
+    for out, says in ((drf[0], "is an input of this command"), ("x.pth", "unknown suffix")):
         refused = invoke("export", drf[0], "--out", out)
         assert refused.exit_code == 2
         assert says in refused.stderr

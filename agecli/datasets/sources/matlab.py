@@ -6,7 +6,10 @@ Reading them needs scipy (MATLAB 5) or h5py (MATLAB 7.3), which the base install
 from __future__ import annotations
 
 import math
+import struct as struct_format
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date, timedelta
 from pathlib import Path, PurePath
 from typing import Any
@@ -15,10 +18,14 @@ import numpy as np
 
 from agecli.core.errors import InputError
 from agecli.core.extras import require
+from agecli.core.reading import MOST_TABLE, check_size, shown
 from agecli.datasets.sources.labels import Label
 from agecli.datasets.sources.names import PARSERS
 
 Columns = dict[str, list[Any]]
+HEADER, COMPRESSED, CHUNK = 128, 15, 1 << 20  # of MATLAB 5 files: bytes, a type of element, bytes at a time
+MOST_VALUES = 10_000_000  # of a field; IMDB-WIKI has half a million
+OPTIONAL = ("birth", "year", "name", "identity")  # fields that some copies lack
 MIN_FACE_SCORE = 1.0  # IMDB-WIKI: below it there is often no face, or a hidden one
 
 
@@ -33,12 +40,13 @@ def cacd_mat(folder: Path, files: Sequence[str]) -> dict[str, Label] | None:
     table = _read_struct(path, "celebrityImageData", ("age", "identity", "year", "rank", "birth", "name"))
     rows = {str(row["name"]): row for row in _rows(table)}
     found: dict[str, Label] = {}
-    for file in files:
-        named = PARSERS["cacd"](file)
-        if row := rows.get(PurePath(file).name):
-            found[file] = _cacd_label(row, named)
-        elif named:
-            found[file] = named
+    with _usable(path):
+        for file in files:
+            named = PARSERS["cacd"](file)
+            if row := rows.get(PurePath(file).name):
+                found[file] = _cacd_label(row, named)
+            elif named:
+                found[file] = named
     # some photos were renamed in copies of the data set; their rank is that of the celebrity's other photos
     ranks = {label.subject: label.rank for label in found.values() if label.rank}
     return {file: label._replace(rank=label.rank or ranks.get(label.subject, "")) for file, label in found.items()}
@@ -66,11 +74,13 @@ def imdb_wiki_mat(folder: Path, files: Sequence[str]) -> dict[str, Label] | None
     fields = ("dob", "photo_taken", "full_path", "gender", "name", "face_score", "second_face_score")
     for path in (path for name in ("imdb", "wiki") for path in sorted(folder.glob(f"**/{name}.mat")) if path.is_file()):
         inside = path.parent.relative_to(folder)
-        for row in _rows(_read_struct(path, path.stem, fields)):
-            file = existing.get((inside / str(row["full_path"])).as_posix())
-            one_face = math.isnan(row["second_face_score"]) and MIN_FACE_SCORE <= row["face_score"] < math.inf
-            if file is not None and one_face:
-                found[file] = _imdb_wiki_label(row)
+        rows = _rows(_read_struct(path, path.stem, fields))
+        with _usable(path):
+            for row in rows:
+                file = existing.get((inside / str(row["full_path"])).as_posix())
+                one_face = math.isnan(row["second_face_score"]) and MIN_FACE_SCORE <= row["face_score"] < math.inf
+                if file is not None and one_face:
+                    found[file] = _imdb_wiki_label(row)
     return found or None
 
 
@@ -100,6 +110,17 @@ def _whole(value: Any) -> str:
     return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(int(value))
 
 
+@contextmanager
+def _usable(path: Path) -> Iterator[None]:
+    """Raises InputError if values in this block have other types than those of the data set, or are out of range."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"{path} has values that can't be used: {shown(repr(error))}", hint="is it the data set's own file?"
+        ) from error
+
+
 def _rows(table: Columns) -> Iterator[dict[str, Any]]:
     """The rows of a table of columns."""
     for values in zip(*table.values(), strict=True):
@@ -108,15 +129,20 @@ def _rows(table: Columns) -> Iterator[dict[str, Any]]:
 
 def _read_struct(path: Path, struct: str, names: Sequence[str]) -> Columns:
     """Some fields of a struct of arrays, each as a list; from MATLAB 5 files, or from 7.3, which is HDF5."""
+    check_size(path, MOST_TABLE)
     with path.open("rb") as file:
         is_hdf5 = file.read(20).startswith(b"MATLAB 7.3")
     require("h5py" if is_hdf5 else "scipy", needed_by=f"reading {path}")
     try:
         table = _from_hdf5(path, struct, names) if is_hdf5 else _from_mat5(path, struct, names)
-    except (KeyError, ValueError, OSError, TypeError) as error:
+    except InputError:
+        raise
+    except Exception as error:  # scipy and h5py raise almost anything for a damaged file
         raise InputError(
-            f"{path} can't be read as {struct}: {error}", hint="is it the data set's own file, and complete?"
+            f"{path} can't be read as {struct}: {shown(error)}", hint="is it the data set's own file, and complete?"
         ) from error
+    if missing := [name for name in names if name not in table and name not in OPTIONAL]:
+        raise InputError(f"{path} has no {' and no '.join(missing)} in {struct}", hint="download it again")
     lengths = {name: len(values) for name, values in table.items()}
     if len(set(lengths.values())) > 1:
         raise InputError(f"{path}: the fields of {struct} have different lengths: {lengths}", hint="download it again")
@@ -127,8 +153,27 @@ def _from_mat5(path: Path, struct: str, names: Sequence[str]) -> Columns:
     """The fields of a struct in a MATLAB 5 file, by scipy."""
     from scipy.io import loadmat
 
+    _check_unpacked(path)
     record = loadmat(path, variable_names=[struct])[struct][0, 0]
     return {name: [_plain(cell) for cell in record[name].ravel()] for name in names if name in record.dtype.names}
+
+
+def _check_unpacked(path: Path) -> None:
+    """Raise InputError if the compressed variables of a MATLAB 5 file would take more than MOST_TABLE bytes."""
+    total = 0
+    with path.open("rb") as file:
+        file.seek(HEADER)
+        while len(tag := file.read(8)) == 8:
+            kind, length = struct_format.unpack("<II", tag)
+            if kind != COMPRESSED:
+                file.seek(length, 1)
+                continue
+            unpacker, rest = zlib.decompressobj(), file.read(length)
+            while rest and total <= MOST_TABLE:
+                total += len(unpacker.decompress(rest, CHUNK))
+                rest = unpacker.unconsumed_tail
+            if total > MOST_TABLE:
+                raise InputError(f"{path} is too large when it is unpacked", hint="is it the data set's own file?")
 
 
 def _plain(cell: Any) -> Any:
@@ -150,6 +195,8 @@ def _from_hdf5(path: Path, struct: str, names: Sequence[str]) -> Columns:
         for name in names:
             if name not in group:
                 continue
+            if group[name].size > MOST_VALUES or group[name].external or group[name].is_virtual:
+                raise ValueError(f"{name} has too many values, or values in another file")
             values = group[name][()].ravel()
             if values.dtype == object:  # a cell array: references to arrays of characters
                 table[name] = ["".join(map(chr, file[cell][()].ravel())) for cell in values]
