@@ -5,7 +5,6 @@ Nothing here imports torch before a command needs it, so that --help and complet
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import sys
@@ -18,6 +17,7 @@ from agecli.cli.evaluate import evaluate
 from agecli.cli.export import export
 from agecli.cli.info import info
 from agecli.cli.inspect import inspect
+from agecli.cli.outputs import Command
 from agecli.cli.plot import plot
 from agecli.cli.predict import predict
 from agecli.cli.preprocess import preprocess
@@ -25,12 +25,12 @@ from agecli.cli.split import split
 from agecli.cli.study import study
 from agecli.cli.toy import toy
 from agecli.cli.train import train
+from agecli.core.display import visible
 from agecli.core.errors import AgecliError, Interrupted
 from agecli.core.extras import explain
+from agecli.core.files import FULL
 from agecli.core.signals import obey_signals
 from agecli.core.version import __version__
-
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # no space left on the device
 
 
 class Boundary(typer.core.TyperGroup):
@@ -82,9 +82,9 @@ def _forget_stdout() -> None:
 
 def _say_error(error: AgecliError) -> None:
     """Print an error and its hint to stderr."""
-    typer.echo(f"error: {error.message}", err=True)
+    typer.echo(visible(f"error: {error.message}", lines=True), err=True)
     if error.hint:
-        typer.echo(f" hint: {error.hint}", err=True)
+        typer.echo(visible(f" hint: {error.hint}", lines=True), err=True)
 
 
 app = typer.Typer(
@@ -113,7 +113,7 @@ def options(
 
 
 for command in (preprocess, train, evaluate, split, audit, predict, export, study, inspect, info, toy):
-    app.command()(command)
+    app.command(cls=Command)(command)
 app.add_typer(plot, name="plot")
 
 

@@ -22,6 +22,7 @@ from agecli.cli.options import (
     form_of,
     listen,
 )
+from agecli.cli.outputs import Force
 
 
 def audit(
@@ -35,6 +36,7 @@ def audit(
     timeout: Timeout = TIMEOUT,
     form: Form = None,
     output: Output = None,
+    force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -55,6 +57,7 @@ def audit(
             data,
             dataset=dataset,
             out=out,
+            force=force,
             workers=workers,
             max_memory=max_memory,
             timeout=timeout,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agecli.cli.options import Device, Exclude, Form, Output, Quiet, Verbose, Workers, form_of, listen
+from agecli.cli.outputs import Force
 from agecli.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def evaluate(
     workers: Workers = None,
     form: Form = None,
     output: Output = None,
+    force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:

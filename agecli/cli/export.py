@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from agecli.cli.options import Quiet, Verbose, listen
+from agecli.cli.outputs import Force
 
 
 def export(
@@ -16,6 +17,7 @@ def export(
     out: Annotated[Path, typer.Option(help="The file to write: .onnx, or .safetensors for float16 weights.")] = Path(
         "model.onnx"
     ),
+    force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -27,7 +29,7 @@ def export(
     listen(quiet, verbose)
     from agecli.model.export import export as run
 
-    difference = run(checkpoint, out=out)
+    difference = run(checkpoint, out=out, force=force)
     logging.getLogger("agecli").info(
         "wrote %s; its probabilities differ from the checkpoint's by at most %.1g", out, difference
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from agecli.cli.options import Device, Form, Output, Quiet, Verbose, Workers, form_of, listen
+from agecli.cli.outputs import Force
 
 if TYPE_CHECKING:
     from agecli.evaluation.inspect import Inspection
@@ -43,6 +44,7 @@ def inspect(
     workers: Workers = None,
     form: Form = None,
     output: Output = None,
+    force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:

@@ -10,6 +10,9 @@ from typing import Annotated
 
 import typer
 
+from agecli.core.display import visible
+from agecli.core.errors import InputError
+
 
 class Format(str, Enum):
     """How a result is printed."""
@@ -60,11 +63,19 @@ Settings = Annotated[
 
 
 def form_of(form: Format | None, output: Path | None) -> str:
-    """The format that is asked for, else that of the file's suffix, else table on a terminal and jsonl in a pipe."""
+    """The format that is asked for, else that of the file's ending, else table on a terminal and jsonl in a pipe.
+
+    Raises InputError for an unknown ending.
+    """
     if form:
         return form.value
-    if output and output.suffix in (".csv", ".jsonl"):
-        return output.suffix[1:]
+    if output and output.suffix:
+        known = [f".{kind.value}" for kind in Format if kind is not Format.table]
+        if output.suffix.lower() not in known:
+            raise InputError(
+                f"{output}: unknown ending `{output.suffix}`", hint=f"use {', '.join(known)}, or choose a --format"
+            )
+        return output.suffix[1:].lower()
     return "table" if output is None and sys.stdout.isatty() else "jsonl"
 
 
@@ -73,7 +84,7 @@ class Stderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one message."""
-        print(self.format(record), file=sys.stderr, flush=True)
+        print(visible(self.format(record), lines=True), file=sys.stderr, flush=True)
 
 
 def listen(quiet: bool, verbose: bool) -> None:
@@ -87,8 +98,6 @@ def listen(quiet: bool, verbose: bool) -> None:
 
 def assignment(text: str) -> tuple[str, str]:
     """The name and the value of `--set section.key=value`. Raises InputError if there is no `=`."""
-    from agecli.core.errors import InputError
-
     name, sign, value = text.partition("=")
     if not sign:
         raise InputError(f"--set {text} has no value", hint="write --set section.key=value")

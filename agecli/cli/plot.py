@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from agecli.cli.options import Device, Quiet, Verbose, listen
+from agecli.cli.outputs import Command, Force
 from agecli.core.errors import InputError
 
 KINDS = ("png", "svg", "pdf")
@@ -27,7 +28,7 @@ def _kind(path: Path) -> str:
     return kind
 
 
-@plot.command()
+@plot.command(cls=Command)
 def leaves(
     models: Annotated[
         list[Path],
@@ -46,6 +47,7 @@ def leaves(
         Path | None, typer.Option(help="Faces of the histogram.", show_default="those that a run was trained on")
     ] = None,
     output: Figure = Path("leaves.png"),
+    force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -66,11 +68,12 @@ def leaves(
     write_figure(output, draw.render(kind, panels, known, f"faces in {data}" if data else "training faces"))
 
 
-@plot.command()
+@plot.command(cls=Command)
 def history(
     run: Annotated[Path, typer.Argument(help="A run folder; the run may still be training.", metavar="RUN")],
     fold: Annotated[int | None, typer.Option(min=1, help="Only this fold.", show_default="all folds")] = None,
     output: Figure = Path("history.png"),
+    force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -87,10 +90,11 @@ def history(
     write_figure(output, draw.render(kind, read_histories(run, fold)))
 
 
-@plot.command()
+@plot.command(cls=Command)
 def cs(
     runs: Annotated[list[Path], typer.Argument(help="Run folders, or folders of `evaluate --out`.", metavar="RUN...")],
     output: Figure = Path("cs.png"),
+    force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -107,7 +111,7 @@ def cs(
     write_figure(output, cs_curve.render(kind, read_runs(runs)))
 
 
-@plot.command()
+@plot.command(cls=Command)
 def distribution(
     photo: Annotated[Path, typer.Argument(help="A photo; of several faces, the largest is taken.", metavar="PHOTO")],
     model: Annotated[
@@ -115,6 +119,7 @@ def distribution(
     ] = None,
     no_detect: Annotated[bool, typer.Option("--no-detect", help="The photo is an aligned face already.")] = False,
     output: Figure = Path("distribution.png"),
+    force: Force = False,
     device: Device = "auto",
     quiet: Quiet = False,
     verbose: Verbose = False,

@@ -24,6 +24,7 @@ from agecli.cli.options import (
     form_of,
     listen,
 )
+from agecli.cli.outputs import Force
 
 log = logging.getLogger("agecli")
 
@@ -60,6 +61,7 @@ def preprocess(
     contact_sheet: Annotated[Path | None, typer.Option(help="Draw a sample of the crops into this image.")] = None,
     form: Form = None,
     output: Output = None,
+    force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -92,6 +94,7 @@ def preprocess(
             resume=resume,
             dry_run=dry_run,
             contact_sheet=contact_sheet,
+            force=force,
             progress=partial(bars.show, "photos"),
             recognised=partial(_report_source, src),
         )

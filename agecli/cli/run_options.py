@@ -16,6 +16,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from agecli.cli.options import Device, Exclude, Form, List, Output, Quiet, Settings, Verbose, Workers, assignment
+from agecli.cli.outputs import Force
 from agecli.core.config import OPTIONS, PRESETS, Config, describe, settings
 
 SETTINGS_PANEL = "Settings"
@@ -45,6 +46,7 @@ class RunOptions:
     resume: Annotated[bool, typer.Option("--resume", help="Continue in --out where it was stopped.")] = False
     form: Form = None
     output: Output = None
+    force: Force = False
     quiet: Quiet = False
     verbose: Verbose = False
 

@@ -22,6 +22,7 @@ from agecli.cli.options import (
     form_of,
     listen,
 )
+from agecli.cli.outputs import Force
 
 SHOWN_FOLDS = 5  # at most, in a table
 
@@ -39,6 +40,7 @@ def split(
     set_: Settings = None,
     form: Form = None,
     output: Output = None,
+    force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -52,7 +54,17 @@ def split(
     from agecli.reports.tables import destination, write_rows
 
     settings = dict(assignment(text) for text in set_ or [])
-    rows = run(data, setup=setup, out=out, seed=seed, preset=preset, only=list_, exclude=exclude, settings=settings)
+    rows = run(
+        data,
+        setup=setup,
+        out=out,
+        seed=seed,
+        preset=preset,
+        only=list_,
+        exclude=exclude,
+        settings=settings,
+        force=force,
+    )
     shape = form_of(form, output)
     log = logging.getLogger("agecli")
     folds = max(row["fold"] for row in rows)

@@ -98,6 +98,15 @@ def read(pmf: NDArray[Any], readout: Readout, grid: AgeGrid) -> Floats:
     return {"mean": mean, "median": median, "mode": mode}[readout](pmf, grid)
 
 
+def probability_over(pmf: NDArray[Any], age: float, grid: AgeGrid) -> Floats:
+    """P(age >= `age`): the probability of the years of the grid from `age` on, since labels are completed years.
+
+    pmf: (n, A); age: years.   Returns (n,), at most 1.
+    Example: `probability_over(pmf, 18, grid)`
+    """
+    return np.minimum(pmf[:, grid.years >= age].sum(-1, dtype=np.float64), 1.0)
+
+
 def interval(pmf: NDArray[Any], coverage: float, grid: AgeGrid) -> tuple[Floats, Floats]:
     """Low and high end of the central interval that holds `coverage` of each pmf.   (..., A) -> two of (...,)"""
     tail = (1 - coverage) / 2

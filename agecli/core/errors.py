@@ -36,6 +36,10 @@ class MissingError(AgecliError):
     exit_code = 3
 
 
+class DiskFullError(AgecliError):
+    """A file can't be written for lack of space; what was there before is intact."""
+
+
 class TrainingError(AgecliError):
     """Training failed with these settings, for example by a loss that is not finite; saved checkpoints are intact."""
 

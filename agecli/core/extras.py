@@ -20,6 +20,7 @@ EXTRAS = {
         "torchvision",
     ),
     "detectors": ("dlib", "face_recognition_models"),
+    "parquet": ("pyarrow",),
 }
 
 

@@ -6,6 +6,7 @@ Tables that are analysed as a whole are read with `core.tables`; the functions h
 from __future__ import annotations
 
 import csv
+import errno
 import hashlib
 import os
 import shutil
@@ -13,28 +14,35 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from agecli.core.cells import csv_line
+from agecli.core.errors import DiskFullError
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # no space left on the device
 DELIMITERS = ",;\t"  # of CSV files; the others come from spreadsheets of other countries
 
 
 @contextmanager
-def write_whole(path: Path, sync: bool = True) -> Iterator[Path]:
+def write_whole(path: Path, sync: bool = True, follow: bool = True) -> Iterator[Path]:
     """A temporary path in the folder of `path`; it replaces `path` when the block succeeds and is removed when it fails.
 
     sync: flush to the disk, so that the file survives a power failure and not only a kill; slow for thousands of files.
+    follow: write to the target of a symbolic link, so that it stays a link; otherwise the link itself is replaced.
 
-    A symbolic link is followed, so that it stays a link. Parent folders are created.
+    Parent folders are created. The temporary name has a random part and the file is created with O_EXCL, so that no file
+    of the user is written to. Raises DiskFullError if there is no space for it.
 
         with write_whole(Path("report.csv")) as part:
             part.write_text("a,b\\n")
     """
-    path = Path(os.path.realpath(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    part = Path(name)
+    path = Path(os.path.realpath(path) if follow else path)
+    part: Path | None = None
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{_short(path.name)}.agecli-", suffix=".part")
+        os.close(handle)
+        part = Path(name)
         yield part
         if sync:
             with part.open("r+b") as file:
@@ -43,10 +51,56 @@ def write_whole(path: Path, sync: bool = True) -> Iterator[Path]:
         os.umask(umask)
         part.chmod(0o666 & ~umask)  # mkstemp makes files that only the owner can read
         os.replace(part, path)
-    except BaseException:
+    except BaseException as error:
+        if part is not None:
+            with suppress(FileNotFoundError):
+                part.unlink()
+        if isinstance(error, OSError) and error.errno in FULL:
+            raise disk_full(path, error) from error
+        raise
+
+
+def _short(name: str) -> str:
+    """The first part of a name, so that a temporary name is never too long for the file system."""
+    return os.fsdecode(os.fsencode(name)[:80])
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove the temporary files of `write_whole` that killed processes left below a folder."""
+    for part in folder.rglob(".*.agecli-????????.part"):
         with suppress(FileNotFoundError):
             part.unlink()
-        raise
+
+
+def disk_full(path: Path, error: OSError) -> DiskFullError:
+    """The error for the user when a file can't be written for lack of space.
+
+    error: with one of the numbers in FULL: the disk is full, the user's quota is used up, or the file is too large.
+    """
+    reason = str(error.strerror).lower()
+    if error.errno == errno.ENOSPC:
+        with suppress(OSError):
+            reason += f", {shutil.disk_usage(path.parent).free / 1e6:.1f} MB are free"
+    return DiskFullError(
+        f"{path} can't be written: {reason}",
+        hint="free some space, then run the command again; --resume, where there is one, continues it",
+    )
+
+
+def write_all(file: BinaryIO, content: bytes) -> None:
+    """Write all bytes to an unbuffered file: a single `write` may write a part of them only. Raises OSError."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def write_bytes(path: Path, content: bytes, sync: bool = True, follow: bool = True) -> None:
+    """Write bytes, whole or not at all; `sync` and `follow` as in `write_whole`.
+
+    Pictures are encoded in memory and written here, because Pillow does not notice that a disk is full.
+    """
+    with write_whole(path, sync, follow) as part:
+        part.write_bytes(content)
 
 
 def is_stream(path: Path) -> bool:
@@ -71,8 +125,7 @@ def file_hash(path: Path) -> str:
 
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text, whole or not at all."""
-    with write_whole(path) as part:
-        part.write_text(text, encoding="utf-8")
+    write_bytes(path, text.encode("utf-8"))
 
 
 def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
@@ -83,9 +136,8 @@ def write_csv(path: Path, rows: Iterable[Mapping[str, Any]], columns: Sequence[s
         write_csv(Path("labels.csv"), [{"path": "a.jpg", "age": 3}], ("path", "age"))
     """
     with write_whole(path) as part, part.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([row.get(name, "") for name in columns] for row in rows)
+        file.write(csv_line(columns))
+        file.writelines(csv_line([row.get(name, "") for name in columns]) for row in rows)
 
 
 def delimiter(path: Path) -> str:

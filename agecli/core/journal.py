@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from agecli.core.errors import InputError
+from agecli.core.files import FULL, disk_full, write_all
 
 Entry = Mapping[str, Any]
 J = TypeVar("J", bound="JournalFile")
+LONGEST_LINE = 1 << 20  # bytes of a header
 
 
 class JournalFile:
@@ -25,6 +28,7 @@ class JournalFile:
     resume: continue an existing journal; without it, a journal that holds results is an error.
     option_names: what the user calls an option, where it is not `--name-of-the-key`.
     start_over: what the user can do instead of resuming, for error messages.
+    valid: whether an entry has the fields that are used of it; a file with others is no journal of this command.
 
     Raises InputError if the file holds results and `resume` is false, was begun with other options, or is no journal.
 
@@ -40,20 +44,25 @@ class JournalFile:
         resume: bool,
         option_names: Mapping[str, str] | None = None,
         start_over: str = "",
+        valid: Callable[[dict[str, Any]], bool] = lambda entry: True,
     ) -> None:
-        self.path = path
+        self.path, self.valid = path, valid
         self.start_over = start_over or f"remove it to start over: rm {path}"
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not resume and any(self.entries()):
+        self._check_file()
+        stored = self._read_header(header)
+        if stored is not None and not resume and any(self.entries()):
             raise InputError(
                 f"{path} has the results of an interrupted run", hint=f"resume it with --resume, or {self.start_over}"
             )
-        if resume and self._read_header() is not None:
-            self._compare(header, option_names or {})
+        begun = resume and stored is not None
+        if begun:
+            self._compare(header, stored or {}, option_names or {})
             self._truncate_partial_line()
-        else:
-            path.write_bytes(_encode(header))
-        self.file: BinaryIO = path.open("ab")
+        self.file: BinaryIO = open(path, "ab", buffering=0, opener=_open_no_link)  # noqa: SIM115 (closed in __exit__)
+        if not begun:
+            self.file.truncate(0)
+            self._write(header)
 
     def __enter__(self: J) -> J:
         return self
@@ -65,9 +74,14 @@ class JournalFile:
             self.path.unlink()
 
     def append(self, entry: Entry) -> None:
-        """Write one result and hand it to the operating system at once."""
-        self.file.write(_encode(entry))
-        self.file.flush()
+        """Write one result and hand it to the operating system at once. Raises DiskFullError."""
+        self._write(entry)
+
+    def _write(self, entry: Entry) -> None:
+        try:
+            write_all(self.file, _encode(entry))
+        except OSError as error:
+            raise disk_full(self.path, error) if error.errno in FULL else error from error
 
     def entries(self) -> Iterator[dict[str, Any]]:
         """The results in order, without a last line that was cut off. Raises InputError for a line that is not JSON."""
@@ -80,7 +94,9 @@ class JournalFile:
             for line in file:
                 if not line.endswith(b"\n"):
                     return
-                yield offset, self._decode(line)
+                if not self.valid(entry := self._decode(line)):
+                    raise self._foreign()
+                yield offset, entry
                 offset += len(line)
 
     def truncate(self, offset: int) -> None:
@@ -92,17 +108,31 @@ class JournalFile:
         self.file.close()
         self.path.unlink()
 
-    def _read_header(self) -> dict[str, Any] | None:
-        """The first line; None if there is none, or only a part of it."""
+    def _check_file(self) -> None:
+        """Raise InputError for a link, a pipe, a folder: only a regular file, or none, can be a journal."""
+        if os.path.lexists(self.path) and not stat.S_ISREG(self.path.lstat().st_mode):
+            raise self._foreign()
+
+    def _read_header(self, header: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The first line; None if there is none, or a part of the header that a kill cut off.
+
+        header: of this run, to recognise the file. Raises InputError for a file that is no journal with such a header.
+        """
         if not self.path.exists():
             return None
         with self.path.open("rb") as file:
-            line = file.readline()
-        return self._decode(line) if line.endswith(b"\n") else None
+            line = file.readline(LONGEST_LINE)
+        if not line.endswith(b"\n"):
+            if _encode(header).startswith(line):
+                return None
+            raise self._foreign()
+        stored = self._decode(line)
+        if not stored.keys() & header.keys():
+            raise self._foreign()
+        return stored
 
-    def _compare(self, header: Mapping[str, Any], option_names: Mapping[str, str]) -> None:
+    def _compare(self, header: Mapping[str, Any], stored: Mapping[str, Any], option_names: Mapping[str, str]) -> None:
         """Raise InputError with the names of the options that differ from the stored header."""
-        stored = self._read_header() or {}
         different = [name for name in header if stored.get(name) != header[name]]
         if different:
             options = " and ".join(option_names.get(name, f"--{name.replace('_', '-')}") for name in different)
@@ -118,16 +148,27 @@ class JournalFile:
         self.truncate(whole)
 
     def _decode(self, line: bytes) -> dict[str, Any]:
-        """A line as a JSON object. Raises InputError if it is anything else."""
+        """A line as a JSON object with finite numbers. Raises InputError if it is anything else."""
         try:
-            entry = json.loads(line)
-        except ValueError:
+            entry = json.loads(line, parse_constant=_no_number)
+        except (ValueError, RecursionError):
             entry = None
         if not isinstance(entry, dict):
-            raise InputError(
-                f"{self.path} is not a journal of agecli", hint="rename it, or remove it if it is not needed"
-            )
+            raise self._foreign()
         return entry
+
+    def _foreign(self) -> InputError:
+        return InputError(f"{self.path} is not a journal of agecli", hint="rename it, or remove it if it is not needed")
+
+
+def _no_number(name: str) -> None:
+    """What JSON's NaN and Infinity are: an error."""
+    raise ValueError(f"{name} is no number")
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    """Open a file for `open`, but not through a symbolic link."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def _encode(entry: Entry) -> bytes:

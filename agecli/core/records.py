@@ -22,8 +22,18 @@ RECORD_COLUMNS = (
     "error",
     "interval",
     "time",
+    "track",
 )
-OPTIONAL_COLUMNS = ("abstain", "distribution")  # only if they were requested
+OPTIONAL_COLUMNS = (
+    "frames",
+    "first",
+    "last",
+    "abstain",
+    "over",
+    "p_over",
+    "decision",
+    "distribution",
+)  # only if they were requested
 
 
 @dataclass(frozen=True)
@@ -62,10 +72,17 @@ class Record:
     error: str | None = None  # the reason, if the status is not ok
     interval: str | None = None  # conformal: calibrated; mixture: uncalibrated quantiles of the distribution
     time: float | None = None  # seconds from the start of a video
+    track: int | None = None  # 0, 1, …: the same face in all frames of a video
+    frames: int | None = None  # of a video in which a person was seen (`per_person`)
+    first: float | None = None  # when a person was first seen, in seconds
+    last: float | None = None  # when a person was last seen, in seconds
     abstain: bool | None = None  # whether the interval is wider than `abstain_above`
+    over: float | None = None  # the age of `over`, in years
+    p_over: float | None = None  # predicted probability that the person is that old
+    decision: str | None = None  # over: p_over is at least `over_confidence`; challenge: ask for a proof of age
     distribution: list[float] | None = None  # probability of each age in whole years, from 0 on
 
     def row(self) -> dict[str, Any]:
-        """The record as JSON has it: `schema` and all fields, `abstain` and `distribution` only if they have a value."""
+        """The record as JSON has it: `schema` and all fields; `OPTIONAL_COLUMNS` only if they have a value."""
         optional = {name: getattr(self, name) for name in OPTIONAL_COLUMNS if getattr(self, name) is not None}
         return {"schema": SCHEMA, **{name: getattr(self, name) for name in RECORD_COLUMNS[1:]}, **optional}

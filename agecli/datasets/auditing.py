@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from agecli.core.ages import decade_name, parse_age
+from agecli.core.outputs import check_output
 from agecli.core.parallel import check_workers
 from agecli.core.tables import any_bytes, write_table
 from agecli.core.worker_process import Limits
@@ -57,6 +58,7 @@ def audit(
     *,
     dataset: str = "auto",
     out: str | Path = "suspicious.csv",
+    force: bool = False,
     workers: int = 1,
     max_memory: float | None = None,
     timeout: float | None = None,
@@ -67,6 +69,7 @@ def audit(
     folder: with a manifest.csv or labels.csv, or a data set.   dataset: its name, or `auto`.
     workers: number of processes.   max_memory, timeout: most GB for a process and seconds for a photo, as in `predict`.
     progress: called with `photos` or `pairs`, the number done, and the number in all.
+    out: the CSV file.   force: replace `out` also if agecli did not write it.
 
     Raises MissingError or InputError as `manifest.read_labels` does.
 
@@ -74,6 +77,7 @@ def audit(
     """
     check_workers(workers)
     limits = Limits.of(max_memory, timeout)
+    check_output(Path(out), ["table"], force=force)
     source, labels = read_labels(Path(folder), dataset)
     duplicates = find_duplicates(Path(folder), labels["path"], workers=workers, limits=limits, progress=progress)
     findings = _all_findings(source, labels, duplicates)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
-from agecli.core.files import write_whole
+from agecli.core.files import write_bytes
 from agecli.images.alignment import Alignment
+from agecli.images.encoding import encode, kind_of_name
 
 TILE = 112  # side of a crop on the sheet, in pixels
 COLUMNS, ROWS = 12, 8
@@ -16,7 +17,7 @@ GREEN = (0, 255, 160)
 
 
 def draw_contact_sheet(crops: Sequence[Path], alignment: Alignment, path: Path) -> None:
-    """Draw up to 96 of the crops, spread evenly over the set, and write them as PNG or JPEG, by the suffix of `path`.
+    """Draw up to 96 of the crops, spread evenly over the set, and write them as PNG, JPEG or WebP, by the suffix of `path`.
 
     draw_contact_sheet(sorted(Path("aligned/faces").iterdir()), Alignment(), Path("sheet.png"))
     """
@@ -24,8 +25,9 @@ def draw_contact_sheet(crops: Sequence[Path], alignment: Alignment, path: Path) 
     sheet = Image.new("RGB", (COLUMNS * TILE, -(-max(1, len(chosen)) // COLUMNS) * TILE), "white")
     for number, crop in enumerate(chosen):
         _draw_tile(sheet, crop, number % COLUMNS * TILE, number // COLUMNS * TILE, alignment)
-    with write_whole(path) as part:
-        sheet.save(part, "PNG" if path.suffix.lower() == ".png" else "JPEG")
+    exif = Image.Exif()
+    exif[0x0131] = "agecli contact sheet"  # the software, by which `core.outputs` knows that it may be replaced
+    write_bytes(path, encode(sheet, kind_of_name(path), exif=exif))
 
 
 def _draw_tile(sheet: Image.Image, path: Path, x: int, y: int, alignment: Alignment) -> None:

@@ -5,7 +5,7 @@ Nothing here imports pandas, which every worker would have to load.
 
 from __future__ import annotations
 
-import errno
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from agecli.core.files import write_whole
+from agecli.core.files import write_bytes
 from agecli.images.alignment import Alignment, Photo, align
 from agecli.images.crops import FaceFinder, NoFaceError
 from agecli.images.detection import Face
+from agecli.images.encoding import encode
 from agecli.images.reading import UnreadableError, read_reduced
 
 EYES = ("left_eye_x", "left_eye_y", "right_eye_x", "right_eye_y")
 NOT_DETECTED = {**dict.fromkeys(EYES, ""), "detector": "", "score": ""}  # of a photo that is an aligned face already
 JPEG_QUALITY = 95
-WRONG_NAME = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EILSEQ, errno.EINVAL}
 # `source`, and either `faces` (rows of the manifest without labels) or `status` and `reason` (a row of failures.csv)
 CropResult = dict[str, Any]
 
@@ -65,26 +65,46 @@ class CropOptions:
 def crop_photo(options: CropOptions, photo: PhotoToCrop) -> CropResult:
     """Find the faces of a photo and write their crops, each whole or not at all, before the result is returned.
 
-    Raises OSError if no crop can be written, as on a full disk; everything that is wrong with the photo is in the result.
+    The size of each crop in `bytes` tells a resumed run whether the file is still whole. A name that can't be written, as
+    it is too long or a folder has it, is a failure of this photo. Raises DiskFullError if there is no space.
     """
-    try:
-        return _crop(options, photo)
-    except OSError as error:
-        if error.errno not in WRONG_NAME:
-            raise
-        return _failure(photo, "unwritable", f"its crop can't be written: {error.strerror}")
-
-
-def _crop(options: CropOptions, photo: PhotoToCrop) -> CropResult:
-    """The result of `crop_photo`. Raises OSError also if the name of a crop can't be used."""
     pixels, scale, result = _find(options, photo)
     for number, face in enumerate(result.get("faces", ())):
         face["path"] = photo.crop_path(number)
         size = options.alignment.size
         crop = _aligned(pixels, scale, face, options.alignment) if options.detect else _square(pixels, size)
-        with write_whole(options.out / face["path"], sync=False) as part:
-            Image.fromarray(crop).save(part, "JPEG", quality=JPEG_QUALITY, subsampling=0)
+        content = encode(Image.fromarray(crop), "JPEG", quality=JPEG_QUALITY, subsampling=0)
+        try:
+            write_bytes(options.out / face["path"], content, sync=False)
+        except OSError as error:
+            return _failure(photo, "not_written", f"its crop {face['path']} can't be written: {error.strerror}")
+        face["bytes"] = len(content)
     return result
+
+
+def is_result(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry of a journal is a result of `crop_photo`: its fields are there, in the right types."""
+    faces = entry.get("faces", [])
+    if not isinstance(entry.get("source"), str) or not isinstance(faces, list) or ("status" in entry) == bool(faces):
+        return False
+    return all(
+        isinstance(face, dict) and isinstance(face.get("path"), str) and isinstance(face.get("detector"), str)
+        for face in faces
+    ) and all(isinstance(entry.get(name, ""), str) for name in ("status", "reason"))
+
+
+def is_whole(out: Path, result: CropResult) -> bool:
+    """Whether the crops of a result are still there, in their size; others are made again.
+
+    out: the output folder.   A result of an older version has no sizes; there, a crop must only exist.
+    """
+    try:
+        return all(
+            (out / face["path"]).stat().st_size == face.get("bytes", (out / face["path"]).stat().st_size)
+            for face in result.get("faces", ())
+        )
+    except OSError:
+        return False
 
 
 def find_in_photo(options: CropOptions, photo: PhotoToCrop) -> CropResult:

@@ -17,8 +17,10 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from agecli.core.errors import InputError, MissingError
-from agecli.core.files import write_csv, write_text
+from agecli.core.files import remove_parts, write_csv, write_text
 from agecli.core.journal import JournalFile
+from agecli.core.locks import locked
+from agecli.core.outputs import check_output
 from agecli.core.parallel import check_workers
 from agecli.core.worker_process import Limits
 from agecli.core.workers import Workers, open_workers, stream
@@ -31,12 +33,15 @@ from agecli.datasets.cropping import (
     crashed_photo,
     crop_photo,
     find_in_photo,
+    is_result,
+    is_whole,
 )
 from agecli.datasets.sources import Source, recognise
 from agecli.datasets.sources.labels import Label
 from agecli.images.alignment import Alignment
 from agecli.images.crops import FaceFinder
 from agecli.images.detection import check_detector
+from agecli.images.encoding import kind_of_name
 from agecli.images.folders import photos_in
 from agecli.images.reading import SUFFIXES
 from agecli.model.framing import alignment_for
@@ -99,6 +104,7 @@ def preprocess(
     resume: bool = False,
     dry_run: bool = False,
     contact_sheet: str | Path | None = None,
+    force: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
     recognised: Callable[[str, int], None] = lambda name, photos: None,
 ) -> Summary:
@@ -113,7 +119,7 @@ def preprocess(
     all_faces: crop every face of a photo, not only the main one (`crops.main_face`).
     workers: number of processes.   max_memory, timeout: most GB for a process and seconds for a photo, as in `predict`.
     resume: continue an interrupted run.   dry_run: detect, but write nothing.
-    contact_sheet: an image file to draw a sample of the crops into.
+    contact_sheet: an image file to draw a sample of the crops into.   force: replace a file that is no contact sheet.
     progress: called with the numbers of photos done and in all.   recognised: called once with the data set and its size.
 
     Photos that fail are counted and listed in failures.csv. Raises MissingError if there are no photos; InputError for
@@ -127,6 +133,9 @@ def preprocess(
     check_detector(detector)
     check_workers(workers)
     limits = Limits.of(max_memory, timeout)
+    if contact_sheet:
+        kind_of_name(Path(contact_sheet))
+        check_output(Path(contact_sheet), ["picture"], force=force)
     source, photos = _list_photos(folder, place, dataset)
     recognised(source.name, len(photos))
     finder = FaceFinder(detector, main_only=not all_faces)
@@ -134,8 +143,9 @@ def preprocess(
     with open_workers(workers, limits) as pool:
         if dry_run:
             return _summary(source, list(stream(partial(find_in_photo, options), photos, pool, crashed_photo)))
-        results = _crop_all(options, photos, pool, resume, progress)
-    _write_tables(place, source, results)
+        with locked(place, folder=True):
+            results = _crop_all(options, photos, pool, resume, progress)
+            _write_tables(place, source, results)
     if contact_sheet:
         crops = [place / face["path"] for result in results for face in result.get("faces", ())]
         draw_contact_sheet(crops, alignment, Path(contact_sheet))
@@ -201,7 +211,7 @@ def _crop_all(
 ) -> list[CropResult]:
     """The results of all photos, in their order; those in the journal are not computed again."""
     with _open_journal(options, resume) as journal:
-        done = {result["source"]: result for result in journal.entries() if _crops_exist(options.out, result)}
+        done = {result["source"]: result for result in journal.entries() if is_whole(options.out, result)}
         remaining = [photo for photo in photos if photo.source not in done]
         finished = len(photos) - len(remaining)
         progress(finished, len(photos))
@@ -213,28 +223,30 @@ def _crop_all(
     return [done[photo.source] for photo in photos]
 
 
-def _crops_exist(out: Path, result: CropResult) -> bool:
-    """Whether the crops of a result are still there; a crop that was removed is made again."""
-    return all((out / face["path"]).is_file() for face in result.get("faces", ()))
-
-
 def _open_journal(options: CropOptions, resume: bool) -> JournalFile:
     """The journal in the output folder, after the folder was checked and prepared."""
     out = options.out
     path, settings = out / JOURNAL, out / "alignment.toml"
     if (path.exists() or (out / "manifest.csv").exists()) and not resume:
         raise InputError(f"{out} holds faces already", hint="continue with --resume, or name another folder with --out")
+    if not path.exists() and not (out / "manifest.csv").exists() and (foreign := _foreign_file(out)):
+        raise InputError(f"{foreign} was not written by `preprocess`", hint="name another folder with --out")
     alignment = options.alignment.to_toml()
     if settings.exists() and settings.read_text(encoding="utf-8") != alignment:
         raise InputError(
             f"{settings} has another alignment than this run", hint="use the same, or name another folder with --out"
         )
-    journal = JournalFile(path, options.header(), resume, OPTION_NAMES, "name another folder with --out")
-    for part in out.rglob(".*.part") if resume else ():  # crops that a kill left unfinished
-        part.unlink()
+    journal = JournalFile(path, options.header(), resume, OPTION_NAMES, "name another folder with --out", is_result)
+    remove_parts(out)  # left by a kill
     if options.detect:  # faces that came aligned were aligned in another way
         write_text(settings, alignment)
     return journal
+
+
+def _foreign_file(out: Path) -> Path | None:
+    """A file that a new run could replace; None if there is none."""
+    crops = (path for name in ("faces", "more-faces") for path in (out / name).rglob("*"))
+    return next((path for path in (out / "failures.csv", *crops) if path.is_file()), None)
 
 
 def _write_tables(out: Path, source: Source, results: Sequence[CropResult]) -> None:

@@ -13,6 +13,7 @@ import pandas as pd
 from agecli.core import config as configs
 from agecli.core.ages import AgeGrid
 from agecli.core.config import Config
+from agecli.core.outputs import check_output
 from agecli.core.records import Sample
 from agecli.core.tables import any_bytes, write_table
 from agecli.datasets.manifest import Manifest, read_manifest, read_names
@@ -80,17 +81,20 @@ def split(
     exclude: str | Path | None = None,
     preset: str = "modern",
     settings: Mapping[str, Any] | None = None,
+    force: bool = False,
 ) -> list[dict[str, Any]]:
     """Write the folds of a setup to a CSV file, and describe them.
 
     data: a folder with a manifest.csv or labels.csv, or a data set.   setup: the protocol (docs/protocols.md).
     out: the file to write; None writes none.   only, exclude: files of names of the faces to keep or to leave out.
-    preset, settings: as in `train`.
+    preset, settings: as in `train`.   force: replace `out` also if agecli did not write it.
 
     Returns a row per part of each fold, as `describe` does. Raises InputError or MissingError as `plan` does.
 
         agecli.split("aligned", setup="lopo", out=None)[0]["images"]
     """
+    if out:
+        check_output(Path(out), ["table"], force=force)
     changes = {"data.setup": setup, "training.seed": seed, **(settings or {})}
     changes["training.select"] = "last"  # nothing is trained, so no validation part is required
     config = configs.check(configs.replace(configs.preset(preset), changes))

@@ -13,8 +13,9 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
 from agecli.core.errors import InputError
-from agecli.core.files import write_csv
+from agecli.core.files import write_bytes, write_csv
 from agecli.core.seeding import generator
+from agecli.images.encoding import encode
 
 SIDE = 160  # pixels
 FINE = 2  # drawn at twice the size, for smooth edges
@@ -52,14 +53,13 @@ def draw_faces(folder: Path, count: int, seed: int = 0) -> None:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} exists and is not empty", hint="name a new folder for the drawn faces")
-    (folder / "images").mkdir(parents=True, exist_ok=True)
     rows = []
     for number in range(count):
         subject, photo = divmod(number, FACES_PER_SUBJECT)
         age = int(generator(seed, "age", subject, photo).integers(1, 90))
         path = f"images/{subject:04d}_{photo}_{age:02d}.jpg"
         face = draw_face(age, generator(seed, "subject", subject), generator(seed, "photo", subject, photo))
-        face.save(folder / path, quality=90)
+        write_bytes(folder / path, encode(face, "JPEG", quality=90), sync=False)
         rows.append({"path": path, "age": age, "subject": f"{subject:04d}"})
     write_csv(folder / "labels.csv", rows, ("path", "age", "subject"))
 

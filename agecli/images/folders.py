@@ -17,10 +17,14 @@ class _Item(NamedTuple):
     is_folder: bool
 
 
-def photos_in(folder: str | os.PathLike[str], skip: str | os.PathLike[str] | None = None) -> Iterator[str]:
+def photos_in(
+    folder: str | os.PathLike[str],
+    skip: str | os.PathLike[str] | None = None,
+    suffixes: frozenset[str] = SUFFIXES,
+) -> Iterator[str]:
     """Paths of the photos below a folder, relative to it, with forward slashes, sorted by their bytes.
 
-    Photos are recognised by the endings of their names (`reading.SUFFIXES`). Symbolic links to folders are not followed;
+    Photos are recognised by the endings of their names (`suffixes`, in lower case). Symbolic links to folders are not followed;
     the folder `skip` is left out. A folder that can't be read, or is empty and named like a photo, is listed itself, so
     that its error is reported.
     Names that are not UTF-8 are kept (`surrogateescape`). One folder at a time is read, so large trees can be streamed.
@@ -29,23 +33,23 @@ def photos_in(folder: str | os.PathLike[str], skip: str | os.PathLike[str] | Non
     """
     top = os.fspath(folder)
     skipped = os.path.realpath(skip) if skip is not None else None
-    stack = [_items(top, "", skipped)]
+    stack = [_items(top, "", skipped, suffixes)]
     while stack:
         for item in stack[-1]:
             if item.is_folder:
-                stack.append(_items(top, item.path, skipped))
+                stack.append(_items(top, item.path, skipped, suffixes))
                 break
             yield item.path
         else:
             stack.pop()
 
 
-def is_photo(name: str) -> bool:
+def is_photo(name: str, suffixes: frozenset[str] = SUFFIXES) -> bool:
     """Whether a name ends like that of a photo: `is_photo("a.JPG")`."""
-    return os.path.splitext(name)[1].lower() in SUFFIXES
+    return os.path.splitext(name)[1].lower() in suffixes
 
 
-def _items(top: str, inside: str, skipped: str | None) -> Iterator[_Item]:
+def _items(top: str, inside: str, skipped: str | None, suffixes: frozenset[str]) -> Iterator[_Item]:
     """Photos and subfolders of one folder, sorted. A folder sorts as `name/`, so that the whole walk is in path order."""
     try:
         entries = list(os.scandir(os.path.join(top, inside)))
@@ -54,7 +58,7 @@ def _items(top: str, inside: str, skipped: str | None) -> Iterator[_Item]:
     items = []
     for entry in entries:
         path = f"{inside}/{entry.name}" if inside else entry.name
-        photo = is_photo(entry.name)
+        photo = is_photo(entry.name, suffixes)
         if not _is_folder(entry):
             if photo:
                 items.append(_Item(os.fsencode(path), path, False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -46,6 +47,29 @@ def parse_every(text: str) -> float:
     return seconds
 
 
+def count_frames(name: str, every: float) -> int:
+    """About how many frames `frames` will give, by the header of the video; 1 if it has none that can be read."""
+    if not os.path.isfile(name) or not _is_utf8(name):
+        return 1
+    video = cv2.VideoCapture(name)
+    try:
+        count, rate = video.get(cv2.CAP_PROP_FRAME_COUNT), video.get(cv2.CAP_PROP_FPS)
+    finally:
+        video.release()
+    if not (0 < count < 1e9 and 0 < rate < 1e6):
+        return 1
+    return max(1, round(min(count, math.ceil(count / rate / every))))
+
+
+def _is_utf8(name: str) -> bool:
+    """Whether OpenCV can be given this name: it aborts the process for others."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def frames(name: str, every: float) -> Iterator[Frame]:
     """The first frame at or after 0, `every`, 2 `every`, … seconds.
 
@@ -56,10 +80,8 @@ def frames(name: str, every: float) -> Iterator[Frame]:
     if not os.path.isfile(name):  # OpenCV would wait for a pipe
         there = os.path.exists(name)
         raise UnreadableError("it is no file but a device or a pipe" if there else why_not_there(Path(name)))
-    try:
-        name.encode()
-    except UnicodeEncodeError:  # OpenCV would abort the process
-        raise UnreadableError("its name is not UTF-8: rename it") from None
+    if not _is_utf8(name):
+        raise UnreadableError("its name is not UTF-8: rename it")
     video = cv2.VideoCapture(name)
     try:
         rate = video.get(cv2.CAP_PROP_FPS) or 25.0

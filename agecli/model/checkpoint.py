@@ -6,6 +6,8 @@ import dataclasses
 import hashlib
 import json
 import logging
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,13 +110,20 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def write_tensors(path: Path, kind: str, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
-    """Write tensors and a JSON header to a safetensors file; `kind` says what the file is, for `read_tensors`."""
+    """Write tensors and a JSON header to a safetensors file; `kind` says what the file is, for `read_tensors`.
+
+    Raises DiskFullError if there is no space for it.
+    """
     flat = {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
     shared = {tensor.data_ptr() for tensor in flat.values()}
     if len(shared) < len(flat):  # safetensors refuses tensors that share memory
         flat = {name: tensor.clone() for name, tensor in flat.items()}
     with write_whole(path) as part:
-        save_file(flat, part, {"kind": kind, "format": str(FORMAT), "header": json.dumps(header)})
+        try:
+            save_file(flat, part, {"kind": kind, "format": str(FORMAT), "header": json.dumps(header)})
+        except SafetensorError as error:
+            number = re.search(r"os error (\d+)", str(error))  # all that it says of a full disk
+            raise OSError(int(number[1]), os.strerror(int(number[1])), path) if number else error from error
 
 
 def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -11,6 +11,7 @@ from torch import nn
 
 from agecli.core.errors import AgecliError, InputError
 from agecli.core.files import write_whole
+from agecli.core.outputs import check_output
 from agecli.core.seeding import generator
 from agecli.images.reading import Pixels
 from agecli.model.bundled import named
@@ -22,10 +23,11 @@ TOLERANCE = 1e-4  # largest difference between the probabilities of torch and of
 HALF_TOLERANCE = 1e-2  # the same, between weights in float32 and in float16
 
 
-def export(checkpoint: str | Path, *, out: str | Path) -> float:
+def export(checkpoint: str | Path, *, out: str | Path, force: bool = False) -> float:
     """Write a checkpoint as ONNX (`out` ends in .onnx), or with float16 weights (.safetensors).
 
     checkpoint: a file made by `agecli train`, or "default" for the bundled model;   out: the file to write.
+    force: replace a file that is no exported model.
     The new file is run on random faces and compared with the checkpoint before it takes its name. It contains the
     model card: input size, age grid, alignment and calibration.
 
@@ -41,12 +43,11 @@ def export(checkpoint: str | Path, *, out: str | Path) -> float:
         raise InputError(
             f"cannot export to {path}: unknown suffix `{path.suffix}`", hint="use model.onnx or model.safetensors"
         )
+    check_output(path, ["model"], [source], force)
     size = loaded.model.picture.size
     faces = generator(0, "export").integers(0, 256, (ONNX_BATCH + 1, 3, size, size), dtype=np.uint8)
     if path.suffix == ".onnx":
         return _export_onnx(loaded, path, faces)
-    if path.exists() and path.samefile(source):
-        raise InputError(f"{path} is the checkpoint itself", hint="write to another file with --out")
     return _export_half(loaded, path, faces)
 
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from agecli.core.ages import span
 from agecli.core.errors import InputError
-from agecli.core.files import write_whole
 from agecli.core.records import Record
 from agecli.images.reading import UnreadableError, read_picture
 from agecli.images.video import Frame, frames, parse_every
+from agecli.prediction.drawing_files import drawing_path, free_path, write_drawing
 
 log = logging.getLogger("agecli")
 TEXT, SOFT_TEXT, BACKGROUND = (255, 255, 255), (200, 204, 212), (20, 24, 33)
 ACCENT, ABSTAINED = (255, 196, 61), (170, 170, 170)
-SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}  # drawings of photos with these keep the name; others add .jpg
 Colour = tuple[int, int, int]
 Rectangle = tuple[float, float, float, float]  # left, top, right, bottom
 
@@ -96,19 +94,6 @@ def _overlap(a: Rectangle, b: Rectangle) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def drawing_path(folder: Path, record: Record) -> Path:
-    """The file for the drawing of a record's photo: the photo's own path below `folder`, ".." as "_".
-
-    Frames of a video go into a folder named after the video, by their time.
-    """
-    source = PurePath(record.source)
-    parts = ["_" if part == ".." else part for part in source.parts if part != source.anchor]
-    path = folder.joinpath(*parts)
-    if record.time is not None:
-        return path / f"{record.time:010.3f}s.jpg"
-    return path if path.suffix.lower() in SUFFIXES else path.with_name(f"{path.name}.jpg")
-
-
 class Drawer:
     """Passes records through and writes a drawing when all faces of a photo are known.
 
@@ -130,7 +115,7 @@ class Drawer:
         self.video: Iterator[Frame] = iter(())  # the frames after it
 
     def __call__(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The same records. Raises InputError if a drawing would overwrite its photo, OSError if the disk is full."""
+        """The same records. Raises InputError if a drawing would overwrite its photo, DiskFullError."""
         faces: list[Record] = []
         for record in records:
             if not record.face:  # the first record of another photo
@@ -145,19 +130,15 @@ class Drawer:
         if not faces:
             return
         source, path = faces[0].source, drawing_path(self.folder, faces[0])
-        kind = {".png": "PNG", ".webp": "WEBP"}.get(path.suffix.lower(), "JPEG")
         if path.exists() and path.samefile(source):
             raise InputError(f"--draw {self.folder} would overwrite the photo {path}", hint="name another folder")
         try:
             photo = self._read(faces[0])
-            with write_whole(path, sync=False) as part:
-                draw(photo, faces).save(part, kind, quality=92)
+            write_drawing(free_path(self.folder, faces[0]), draw(photo, faces), faces[0])
         except (UnreadableError, StopIteration):  # it could be read a moment ago
             self.failed += 1
             log.warning("%s could not be read again and is not drawn", source)
         except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise
             self.failed += 1
             log.warning("%s could not be drawn: %s", source, error)
 

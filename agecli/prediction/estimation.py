@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agecli.core import ages
-from agecli.core.ages import COVERAGE, Readout
+from agecli.core.ages import COVERAGE, AgeGrid, Readout
 from agecli.core.records import Record
 from agecli.images.crops import PhotoFaces
 from agecli.images.reading import Pixels
+from agecli.model.card import Card
 from agecli.model.predictors import Predictor
 from agecli.prediction.options import Options
 from agecli.scoring.calibration import interval
@@ -24,13 +26,18 @@ def estimate(predictor: Predictor, pixels: Pixels, options: Options) -> list[Rec
 
     pixels: (B, 3, H, W) uint8, as the model's card says.   Returns B records.
     """
-    pmf = predictor.pmf(pixels)
-    grid, calibration = predictor.card.grid, predictor.card.calibration
-    age = ages.read(pmf, cast(Readout, options.readout or predictor.card.readout), grid)
+    return records_of(predictor.pmf(pixels), predictor.card, options)
+
+
+def records_of(pmf: NDArray[Any], card: Card, options: Options) -> list[Record]:
+    """The same for distributions over the ages of the card's grid.   (B, A) -> B records"""
+    grid, calibration = card.grid, card.calibration
+    age = ages.read(pmf, cast(Readout, options.readout or card.readout), grid)
     low, high = interval(pmf, grid, calibration)
     low, high = np.minimum(low, age), np.maximum(high, age)  # the interval contains the age, whatever the readout
     columns = np.stack((age, ages.std(pmf, grid), low, high), axis=1).round(2).tolist()
     wide = options.abstain_above
+    checks = _age_check(pmf, options, grid)
     return [
         Record(
             "",
@@ -41,9 +48,24 @@ def estimate(predictor: Predictor, pixels: Pixels, options: Options) -> list[Rec
             coverage=COVERAGE,
             interval="conformal" if calibration else "mixture",
             abstain=None if wide is None else high - low > wide,
+            **check,
             distribution=[0.0] * grid.low + [round(float(p), 6) for p in mass] if options.distribution else None,
         )
-        for (age, std, low, high), mass in zip(columns, pmf, strict=True)
+        for (age, std, low, high), mass, check in zip(columns, pmf, checks, strict=True)
+    ]
+
+
+def _age_check(pmf: NDArray[np.float32], options: Options, grid: AgeGrid) -> list[dict[str, Any]]:
+    """For each face the fields `over`, `p_over` and `decision`; none of them if no age is checked.  pmf: (B, A)."""
+    if options.over is None:
+        return [{}] * len(pmf)
+    return [
+        {
+            "over": options.over,
+            "p_over": round(p, 4),
+            "decision": "over" if p >= options.over_confidence else "challenge",
+        }
+        for p in ages.probability_over(pmf, options.over, grid).tolist()
     ]
 
 

@@ -17,7 +17,7 @@ from agecli.model.card import Card
 from agecli.model.predictors import Predictor, load_predictor
 from agecli.prediction.estimation import estimate
 from agecli.prediction.inputs import Images, check_rgb
-from agecli.prediction.options import Options, check_batch_size
+from agecli.prediction.options import OVER_CONFIDENCE, Options, check_batch_size
 from agecli.prediction.predictions import Predictions
 
 log = logging.getLogger("agecli")
@@ -51,8 +51,12 @@ class Estimator:
         min_score: float | None = None,
         readout: str | None = None,
         abstain_above: float | None = None,
+        over: float | None = None,
+        over_confidence: float = OVER_CONFIDENCE,
         distribution: bool = False,
         every: float | str = "1s",
+        per_person: bool = False,
+        videos: bool = False,
         draw: str | Path | None = None,
         batch_size: int = 32,
         workers: int = 1,
@@ -69,7 +73,18 @@ class Estimator:
         Example: `ages = [record.age for record in estimator.predict(frames, largest=True)]`
         """
         options = Options(
-            no_detect, detector, largest, min_face, min_score, readout, abstain_above, distribution, every
+            no_detect=no_detect,
+            detector=detector,
+            largest=largest,
+            min_face=min_face,
+            min_score=min_score,
+            readout=readout,
+            abstain_above=abstain_above,
+            over=over,
+            over_confidence=over_confidence,
+            distribution=distribution,
+            every=every,
+            per_person=per_person,
         )
         return Predictions(
             self.predictor,
@@ -80,6 +95,7 @@ class Estimator:
             workers=workers,
             limits=Limits.of(max_memory, timeout),
             null=null,
+            videos=videos,
             draw=draw,
         )
 
@@ -89,6 +105,8 @@ class Estimator:
         *,
         readout: str | None = None,
         abstain_above: float | None = None,
+        over: float | None = None,
+        over_confidence: float = OVER_CONFIDENCE,
         distribution: bool = False,
         batch_size: int = 32,
     ) -> list[Record]:
@@ -99,7 +117,14 @@ class Estimator:
 
         Example: `estimator.predict_crops(np.stack(faces))[0].age`
         """
-        options = Options(no_detect=True, readout=readout, abstain_above=abstain_above, distribution=distribution)
+        options = Options(
+            no_detect=True,
+            readout=readout,
+            abstain_above=abstain_above,
+            over=over,
+            over_confidence=over_confidence,
+            distribution=distribution,
+        )
         check_batch_size(batch_size)
         check_rgb(crops, "the batch of crops", batch=True)
         records: list[Record] = []

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,8 @@ from agecli.core.errors import InputError
 from agecli.images.crops import FaceCropper, PhotoFaces, photos_and_frames
 from agecli.images.reading import Pixels, upright_rgb
 from agecli.images.video import Frame
-from agecli.prediction.paths import expand
+from agecli.prediction.paths import SkippedVideos, expand
+from agecli.prediction.standard_input import NAME, picture_or_names
 
 ImageLike = str | os.PathLike[str] | Image.Image | NDArray[Any]
 Images = ImageLike | Iterable[ImageLike]
@@ -47,24 +49,43 @@ class InputCropper:
         return self.cropper(item)
 
 
-def read_inputs(images: Images, null: bool = False, skip: str | Path | None = None) -> Iterator[Input]:
+def read_inputs(
+    images: Images,
+    null: bool = False,
+    skip: str | Path | None = None,
+    videos: bool = False,
+    stdin: BinaryIO | None = None,
+) -> Iterator[Input]:
     """One input after the other, without reading ahead.
 
     images: file names, folders, globs, "@list" and "-" (see `paths.expand`), PIL images, or arrays (H, W, 3) of RGB
     in uint8; one of them or an iterable.   null: names in lists end with a null byte.   skip: a folder to leave out.
+    videos: those in folders, too; otherwise a warning counts them.   stdin: a binary stream, None for standard input.
+    "-" is one picture or a list of names (see `standard_input`).
 
     A PIL image that was opened from a file keeps its file name as `source`; other pictures are called "image 0",
     "image 1", … by their position. Raises InputError for anything else.
     """
     alone = isinstance(images, (str, os.PathLike, Image.Image, np.ndarray))
+    skipped = SkippedVideos() if not videos else None
     for number, image in enumerate([images] if alone else images):  # type: ignore[arg-type]
-        if isinstance(image, (str, os.PathLike)):
-            yield from expand([os.fspath(image)], null, skip=skip)
+        if isinstance(image, str) and image == NAME:
+            found = picture_or_names(stdin or sys.stdin.buffer)
+            if isinstance(found, PhotoFaces):
+                yield found
+            elif isinstance(found, np.ndarray):
+                yield Picture(NAME, found)
+            else:
+                yield from expand([NAME], null, found, skip, skipped)
+        elif isinstance(image, (str, os.PathLike)):
+            yield from expand([os.fspath(image)], null, skip=skip, skipped=skipped)
         elif isinstance(image, Image.Image):
             yield _from_pil(image, f"image {number}")
         else:
             check_rgb(image, f"image {number}")
             yield Picture(f"image {number}", np.array(image, order="C"))  # a copy: the caller may reuse its buffer
+    if skipped:
+        skipped.warn()
 
 
 def read_items(inputs: Iterable[Input], every: float) -> Iterator[Item]:

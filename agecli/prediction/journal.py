@@ -33,7 +33,7 @@ class Journal(JournalFile):
 
     def __init__(self, output: Path, about: Mapping[str, Any], resume: bool) -> None:
         self.inputs = 0  # inputs that are done
-        super().__init__(self.beside(output), about, resume, OPTION_NAMES)
+        super().__init__(self.beside(output), about, resume, OPTION_NAMES, valid=is_record)
         if resume:
             self._drop_last_input()
 
@@ -71,6 +71,17 @@ class Journal(JournalFile):
         if last is not None:
             self.inputs -= 1
             self.truncate(last)
+
+
+def is_record(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry of a journal has what is used of a record, in the right types."""
+    return (
+        isinstance(entry.get("source"), str)
+        and isinstance(entry.get("status"), str)
+        and isinstance(entry.get("face"), int | None)
+        and isinstance(entry.get("time"), float | int | None)
+        and {"face", "time"} <= entry.keys()
+    )
 
 
 def begins(row: Row, previous: Row | None) -> bool:

@@ -10,6 +10,8 @@ from agecli.core.records import OPTIONAL_COLUMNS, RECORD_COLUMNS
 from agecli.images.detection import DETECTORS
 from agecli.images.video import parse_every
 
+OVER_CONFIDENCE = 0.95
+
 
 @dataclass(frozen=True)
 class Options:
@@ -25,14 +27,25 @@ class Options:
     min_score: float | None = None  # 0 to 1; faces with a lower detector score are left out
     readout: str | None = None  # point estimate: mean, median or mode; None is what the model was trained for
     abstain_above: float | None = None  # years; records with a wider interval have abstain=True
+    over: float | None = None  # years; records have P(age >= over) and a decision
+    over_confidence: float = (
+        OVER_CONFIDENCE  # the decision is "over" if that probability is at least this, else "challenge"
+    )
     distribution: bool = False  # records contain the probability of each year of age
     every: float | str = "1s"  # time between two frames of a video: "1s", "500ms", "2m", or seconds
+    per_person: bool = False  # videos give one record for each person instead of one for each frame and face
 
     def __post_init__(self) -> None:
         if self.readout is not None and self.readout not in READOUTS:
             raise InputError(f"unknown readout `{self.readout}`", hint=f"choose one of: {', '.join(READOUTS)}")
         if self.detector not in ("auto", *DETECTORS):
             raise InputError(f"unknown detector `{self.detector}`", hint=f"choose one of: auto, {', '.join(DETECTORS)}")
+        if self.over is not None and not 0 < self.over <= 120:
+            raise InputError(f"{self.over:g} is no age to check", hint="write an age in years, as in --over 18")
+        if not 0 < self.over_confidence <= 1:
+            raise InputError(
+                f"{self.over_confidence:g} is no probability", hint="--over-confidence is above 0, at most 1"
+            )
         parse_every(str(self.every))
 
     @property
@@ -43,7 +56,10 @@ class Options:
     @property
     def columns(self) -> tuple[str, ...]:
         """The fields of the records, in the order of files."""
-        requested = {"abstain": self.abstain_above is not None, "distribution": self.distribution}
+        persons = dict.fromkeys(("frames", "first", "last"), self.per_person)
+        checks = dict.fromkeys(("over", "p_over", "decision"), self.over is not None)
+        single = {"abstain": self.abstain_above is not None, "distribution": self.distribution}
+        requested = {**persons, **checks, **single}
         return (*RECORD_COLUMNS, *(name for name in OPTIONAL_COLUMNS if requested[name]))
 
 

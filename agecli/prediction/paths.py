@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -11,10 +12,38 @@ from typing import BinaryIO
 
 from agecli.core.errors import InputError, MissingError
 from agecli.images.folders import photos_in
+from agecli.images.reading import SUFFIXES as PHOTOS
+from agecli.images.video import SUFFIXES as VIDEOS
+from agecli.images.video import is_video
+
+log = logging.getLogger("agecli")
+
+
+class SkippedVideos:
+    """Videos in folders that are not predicted, for one warning at the end."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[str] = []
+
+    def add(self, name: str) -> None:
+        """Count one video; the first three are remembered by their names."""
+        self.count += 1
+        self.first += [name] if len(self.first) < 3 else []
+
+    def warn(self) -> None:
+        """Log how many there were, and the option that predicts them; nothing if there were none."""
+        if self.count:
+            names = ", ".join((*self.first, "…") if self.count > len(self.first) else self.first)
+            log.warning("%d video(s) in folders were skipped: %s; --videos predicts them", self.count, names)
 
 
 def expand(
-    arguments: Iterable[str], null: bool = False, stdin: BinaryIO | None = None, skip: str | Path | None = None
+    arguments: Iterable[str],
+    null: bool = False,
+    stdin: BinaryIO | None = None,
+    skip: str | Path | None = None,
+    skipped: SkippedVideos | None = None,
 ) -> Iterator[str]:
     """The file names of some arguments, in order, without reading ahead.
 
@@ -23,6 +52,7 @@ def expand(
     null: names in lists and on stdin end with a null byte instead of a line break.
     stdin: a binary stream; None is standard input.
     skip: a folder that is left out of other folders.
+    skipped: collects the videos in folders, which are then left out; None yields them, too.
 
     Raises MissingError for a list that is not there, InputError for null bytes without `null`.
 
@@ -30,24 +60,24 @@ def expand(
     """
     for argument in arguments:
         if argument == "-":
-            yield from _expand_folders(_read_names(stdin or sys.stdin.buffer, null), skip)
+            yield from _expand_folders(_read_names(stdin or sys.stdin.buffer, null), skip, skipped)
         elif argument.startswith("@") and not os.path.exists(argument):
             path = Path(argument[1:])
             if not path.is_file():
                 raise MissingError(f"there is no list {path}", hint="@FILE reads names from FILE, one per line")
             with path.open("rb") as file:
-                yield from _expand_folders(_read_names(file, null), skip)
+                yield from _expand_folders(_read_names(file, null), skip, skipped)
         elif os.path.isdir(argument):
-            yield from _pictures_below(argument, skip)
+            yield from _pictures_below(argument, skip, skipped)
         elif not os.path.exists(argument) and glob.has_magic(argument):
-            yield from _expand_folders(sorted(glob.glob(argument, recursive=True)) or [argument], skip)
+            yield from _expand_folders(sorted(glob.glob(argument, recursive=True)) or [argument], skip, skipped)
         else:
             yield argument
 
 
-def _expand_folders(names: Iterable[str], skip: str | Path | None) -> Iterator[str]:
+def _expand_folders(names: Iterable[str], skip: str | Path | None, skipped: SkippedVideos | None) -> Iterator[str]:
     for name in names:
-        yield from _pictures_below(name, skip) if os.path.isdir(name) else [name]
+        yield from _pictures_below(name, skip, skipped) if os.path.isdir(name) else [name]
 
 
 def _read_names(stream: BinaryIO, null: bool) -> Iterator[str]:
@@ -67,11 +97,15 @@ def _read_names(stream: BinaryIO, null: bool) -> Iterator[str]:
         yield os.fsdecode(rest)
 
 
-def _pictures_below(folder: str, skip: str | Path | None) -> Iterator[str]:
+def _pictures_below(folder: str, skip: str | Path | None, skipped: SkippedVideos | None) -> Iterator[str]:
     """The pictures below a folder, in the order of their paths; the folder itself if it has none, for its error record."""
     empty = True
-    for name in photos_in(folder, skip):
-        empty = False
-        yield os.path.join(folder, name)
+    for name in photos_in(folder, skip, PHOTOS | VIDEOS):
+        path = os.path.join(folder, name)
+        if skipped is not None and is_video(name):
+            skipped.add(path)
+        else:
+            empty = False
+            yield path
     if empty:
         yield folder

@@ -7,7 +7,7 @@ from pathlib import Path
 from agecli.core.worker_process import Limits
 from agecli.prediction.estimator import load
 from agecli.prediction.inputs import Images
-from agecli.prediction.options import Options
+from agecli.prediction.options import OVER_CONFIDENCE, Options
 from agecli.prediction.predictions import Predictions
 
 
@@ -22,8 +22,12 @@ def predict(
     min_score: float | None = None,
     readout: str | None = None,
     abstain_above: float | None = None,
+    over: float | None = None,
+    over_confidence: float = OVER_CONFIDENCE,
     distribution: bool = False,
     every: float | str = "1s",
+    per_person: bool = False,
+    videos: bool = False,
     draw: str | Path | None = None,
     device: str = "auto",
     batch_size: int = 32,
@@ -42,8 +46,12 @@ def predict(
     min_score: leave out faces with a lower detector score, 0 to 1.
     readout: mean, median or mode of the distribution; None is what the model was trained for.
     abstain_above: set `abstain` in records whose interval is wider, in years.
+    over: an age in years; records get P(age >= over) as `p_over`, and a `decision`: "over" if it is at least
+        `over_confidence`, else "challenge" (ask for a proof of age).
     distribution: add the probability of each year of age to the records.
     every: time between two frames of a video: "1s", "500ms", "2m", or seconds.
+    per_person: videos give one record for each person, pooled over its frames, instead of one for each frame and face.
+    videos: predict the videos in folders, too; those that are named are predicted in any case.
     draw: a folder for copies of the photos with boxes and ages on them; it is not searched for photos.
     batch_size: faces per batch.   workers: processes that read photos and find faces.
     max_memory, timeout: most GB for a process and seconds for a photo; a photo beyond either, or one that crashes its
@@ -57,7 +65,20 @@ def predict(
 
     Example: `for record in agecli.predict("photo.jpg"): print(record.age, record.low, record.high)`
     """
-    options = Options(no_detect, detector, largest, min_face, min_score, readout, abstain_above, distribution, every)
+    options = Options(
+        no_detect=no_detect,
+        detector=detector,
+        largest=largest,
+        min_face=min_face,
+        min_score=min_score,
+        readout=readout,
+        abstain_above=abstain_above,
+        over=over,
+        over_confidence=over_confidence,
+        distribution=distribution,
+        every=every,
+        per_person=per_person,
+    )
     estimator = load(model, device)
     return Predictions(
         estimator.predictor,
@@ -68,5 +89,6 @@ def predict(
         workers=workers,
         limits=Limits.of(max_memory, timeout),
         null=null,
+        videos=videos,
         draw=draw,
     )

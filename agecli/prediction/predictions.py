@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from agecli.core.errors import InputError, Interrupted
 from agecli.core.files import file_hash, is_stream
+from agecli.core.locks import locked
+from agecli.core.outputs import check_output
 from agecli.core.parallel import check_workers
 from agecli.core.records import Record
 from agecli.core.streams import Row, destination
@@ -22,11 +24,14 @@ from agecli.images.alignment import Alignment
 from agecli.images.crops import FaceCropper, PhotoFaces
 from agecli.model.card import Card
 from agecli.model.predictors import Predictor
+from agecli.prediction.counting import count_items
 from agecli.prediction.estimation import photo_records
 from agecli.prediction.inputs import Images, InputCropper, Item, crashed_photo, names_only, read_inputs, read_items
 from agecli.prediction.journal import Journal, Tally, left_out
 from agecli.prediction.options import Options, check_batch_size
-from agecli.prediction.writing import FORMATS, write_records
+from agecli.prediction.persons import pool
+from agecli.prediction.tracking import follow
+from agecli.prediction.writing import check_destination, choose_format, write_records
 
 if TYPE_CHECKING:
     from agecli.prediction.drawing import Drawer
@@ -72,13 +77,14 @@ class Predictions(Iterator[Record]):
         workers: int = 1,
         limits: Limits | None = None,
         null: bool = False,
+        videos: bool = False,
         draw: str | Path | None = None,
     ) -> None:
         """See `agecli.predict` for the arguments. Raises InputError if one cannot be used."""
         check_batch_size(batch_size)
         check_workers(workers)
         self.predictor, self.model, self.options = predictor, model, options
-        self.images, self.null = images, null
+        self.images, self.null, self.videos = images, null, videos
         self.batch_size, self.workers, self.limits = batch_size, workers, limits
         self.draw = Path(draw) if draw is not None else None
         self.drawer = _drawer(self.draw, options.every)
@@ -93,6 +99,8 @@ class Predictions(Iterator[Record]):
                 options.min_score,
             )
         )
+        self.safe_csv = False  # of `save`
+        self.resumed = 0  # inputs that an interrupted run has done
         self.started = False  # whether images have been read
         self.records: Iterator[Record] = iter(())  # the rest of them
 
@@ -108,24 +116,30 @@ class Predictions(Iterator[Record]):
         file_format: str | None = None,
         resume: bool = False,
         progress: Progress | None = None,
+        force: bool = False,
+        safe_csv: bool = False,
     ) -> Summary:
         """Write all records to a file or a text stream, in the order of the photos.
 
         output: a file, which appears when all is done; until then the records are in `OUTPUT.unfinished`. A pipe, a
             device or an open text stream gets each record at once.
-        file_format: jsonl, csv or table; None takes it from the file's suffix, jsonl if that is unknown.
+        file_format: table, csv, tsv, json, jsonl or parquet; None takes it from the ending of the file, jsonl if it has
+            none. Parquet needs the extra `parquet`.
         resume: continue after the records in `OUTPUT.unfinished`. Photos, model and options must be the same.
-        progress: called with the number of records predicted so far.
+        force: replace a file that agecli did not write.
+        progress: called with the number of photos and frames that were searched for faces so far (see `remaining`).
+        safe_csv: CSV and TSV cells that a spreadsheet would run as formulas get an apostrophe in front.
 
         Returns a Summary. Raises InputError if the output cannot be used or the inputs differ from those of the
-        interrupted run, and Interrupted on Ctrl-C, after which `resume` continues.
+        interrupted run, MissingError if the format needs an extra, and Interrupted on Ctrl-C, after which `resume`
+        continues.
         """
         if self.started:
             raise InputError("these predictions have been read already", hint="call predict again")
         path = Path(output) if isinstance(output, (str, os.PathLike)) else None
-        file_format = file_format or _format_of(path)
-        if file_format not in FORMATS:
-            raise InputError(f"unknown format `{file_format}`", hint=f"choose one of: {', '.join(FORMATS)}")
+        file_format = choose_format(file_format, path)
+        check_destination(file_format, None if path else cast(TextIO, output), safe_csv)
+        self.safe_csv = safe_csv
         options = replace(self.options, distribution=True) if file_format == "table" else self.options  # for its bars
         if path is None:
             if resume:
@@ -140,11 +154,14 @@ class Predictions(Iterator[Record]):
         if resume and path.exists() and not Journal.beside(path).exists():
             log.warning("%s is complete: nothing was done. To predict again, remove it or omit --resume", path)
             return Summary()
+        if not force:
+            check_output(path, ["table"])
         return self._save(path, file_format, options, resume, progress)
 
     def _save(self, path: Path, file_format: str, options: Options, resume: bool, progress: Progress | None) -> Summary:
         """Write a regular file by way of its journal."""
-        with Journal(path, self._header(options), resume) as journal:
+        with locked(path), Journal(path, self._header(options), resume) as journal:
+            self.resumed = journal.inputs
             if journal.inputs:
                 log.info("resuming after %d inputs", journal.inputs)
             try:
@@ -166,32 +183,41 @@ class Predictions(Iterator[Record]):
         """Write rows to a file or a stream, and count the inputs that failed."""
         tally = Tally()
         with destination(output, sys.stdout) if isinstance(output, Path) else nullcontext(output) as file:
-            write_records(tally(rows), file_format, self.options.columns, file)
+            write_records(tally(rows), file_format, self.options.columns, file, self.safe_csv)
         if not tally.inputs:
             log.warning("no photos given: nothing was done")
         not_drawn = self.drawer.failed if self.drawer else 0
         return Summary(tally.inputs, tally.failed, not_drawn, str(tally) if tally.failed else "")
 
+    def remaining(self) -> int | None:
+        """The photos and frames of this run, without those that a resumed run has done; None if they can't be counted.
+
+        The frames of videos are estimated. Pictures in iterators and names on stdin can't be counted without waiting.
+        """
+        return count_items(self.images, self.null, self.draw, self.videos, self.options.seconds, self.resumed)
+
     def _rows(
         self, options: Options, progress: Progress | None, done: Iterable[str] | None = None
     ) -> Iterator[dict[str, Any]]:
         """Records as dictionaries, with calls of `progress`."""
-        for count, record in enumerate(self._predict(options, done), 1):
-            if progress:
-                progress(count)
-            yield record.row()
+        return (record.row() for record in self._predict(options, done, progress))
 
-    def _predict(self, options: Options, done: Iterable[str] | None = None) -> Iterator[Record]:
+    def _predict(
+        self, options: Options, done: Iterable[str] | None = None, progress: Progress | None = None
+    ) -> Iterator[Record]:
         """Start reading.   done: names of the first inputs, which have records already; None if nothing is resumed."""
         self.started = True
-        inputs = read_inputs(self.images, self.null, skip=self.draw)
+        inputs = read_inputs(self.images, self.null, self.draw, self.videos)
         if self.drawer:
             inputs = names_only(inputs, "draw")
         if done is not None:
             inputs = left_out(names_only(inputs, "resume"), done)
         photos = self._crop(read_items(inputs, options.seconds))
-        records = photo_records(self.predictor, photos, options, self.batch_size)
-        return self.drawer(records) if self.drawer else records
+        each = replace(options, distribution=True) if options.per_person else options  # to be pooled
+        records = follow(photo_records(self.predictor, _counted(photos, progress), each, self.batch_size))
+        if self.drawer:
+            records = self.drawer(records)
+        return pool(records, self.predictor.card, options) if options.per_person else records
 
     def _crop(self, items: Iterator[Item]) -> Iterator[PhotoFaces]:
         """The faces of each item, found by worker processes."""
@@ -203,9 +229,12 @@ class Predictions(Iterator[Record]):
         return {"model": file_hash(self.model) if self.model.is_file() else "", **asdict(options)}
 
 
-def _format_of(path: Path | None) -> str:
-    """The format that a file name asks for."""
-    return path.suffix[1:] if path and path.suffix in (".csv", ".jsonl") else "jsonl"
+def _counted(photos: Iterable[PhotoFaces], progress: Progress | None) -> Iterator[PhotoFaces]:
+    """The same photos, with calls of `progress`."""
+    for count, photo in enumerate(photos, 1):
+        if progress:
+            progress(count)
+        yield photo
 
 
 def _drawer(folder: Path | None, every: float | str) -> Drawer | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
+from agecli.core.display import visible
 from agecli.core.streams import destination as destination
 from agecli.core.streams import stream_csv, stream_jsonl
 from agecli.reports.columns import column, format_range, format_value
@@ -26,6 +27,7 @@ def _table(rows: Iterable[TableRow], columns: Sequence[str], stream: TextIO) -> 
     """Rounded, with the headings of `reports.columns`, without rows and columns that have no values."""
     from rich.console import Console  # imported here to keep `predict` quick
     from rich.table import Table
+    from rich.text import Text
 
     shown = [row for row in rows if any(row.get(name) is not None for name in columns[1:])]
     table = Table(box=None, header_style="bold", pad_edge=False)
@@ -33,7 +35,7 @@ def _table(rows: Iterable[TableRow], columns: Sequence[str], stream: TextIO) -> 
     for name in names:
         table.add_column(column(name).heading, justify="left" if name in (columns[0], "groups") else "right")
     for row in shown:
-        table.add_row(*(format_value(name, row.get(name)) for name in names))
+        table.add_row(*(Text(visible(format_value(name, row.get(name)))) for name in names))  # no markup in names
     console = Console(file=stream)
     console.width = max(console.width, Console(width=1000).measure(table).maximum)  # long lines are not cut
     console.print(table)

@@ -11,7 +11,8 @@ from typing import Any
 from agecli.core.config import check, replace
 from agecli.core.config import preset as presets
 from agecli.core.errors import InputError, MissingError
-from agecli.core.files import write_whole
+from agecli.core.files import write_text
+from agecli.core.locks import is_lock
 from agecli.core.parallel import cores
 from agecli.studies.cells import Cell, Study, find_study
 from agecli.training.plan import requested_settings
@@ -126,7 +127,7 @@ def _merged(plan: StudyPlan, old: StudyPlan, data_given: bool) -> StudyPlan:
 def _start(plan: StudyPlan, folder: Path) -> StudyPlan:
     """Write study.json to a folder that is empty, or holds a study of which no cell was begun."""
     check_plan(plan)
-    if folder.exists() and {place.name for place in folder.iterdir()} - {FILE, "runs"}:
+    if folder.exists() and {place.name for place in folder.iterdir() if not is_lock(place)} - {FILE, "runs"}:
         raise InputError(f"{folder} is not empty and holds no study", hint="name another folder with --out")
     _write(folder / FILE, {"plan": asdict(plan), **environment(), "seconds": {}})
     return plan
@@ -167,5 +168,4 @@ def note_seconds(folder: Path, cell: Cell, seconds: float) -> None:
 
 
 def _write(file: Path, content: Mapping[str, Any]) -> None:
-    with write_whole(file) as part:
-        part.write_text(json.dumps(content, indent=1))
+    write_text(file, json.dumps(content, indent=1))

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from agecli.core.errors import Interrupted, TrainingError
+from agecli.core.locks import locked
 from agecli.core.parallel import as_done
 from agecli.model.checkpoint import fingerprint
 from agecli.studies.cells import Cell, Study
@@ -81,21 +82,22 @@ def study(
     Example: `agecli.study("alpha", "aligned", setup="subject", freeze=True).rows`
     """
     folder = Path(out) if out else Path("studies") / name
-    plan = open_plan(make_plan(name, data, jobs, **training), folder, resume, data is not None)
-    what = plan.find()
-    log.info("%s: %s, %d cells", name, what.about, len(what.cells))
-    if name == "benchmark" and plan.setup not in BENCHMARKS:
-        log.warning("the paper has no table for the setup %s: there is nothing to compare with", plan.setup)
-    runs = {cell.name: folder / "runs" / cell.name for cell in what.cells}
-    _check_backbone(runs.values())
-    left = [CellRun(plan, c, runs[c.name], device, workers) for c in what.cells if not _is_finished(runs[c.name])]
-    if len(left) < len(what.cells):
-        log.info("%d of %d cells are finished already", len(what.cells) - len(left), len(what.cells))
-    failed = _train_cells(left, what, folder, runs, jobs, listener or StudyListener())
-    if not keep:
-        _remove_checkpoints(runs.values())
-    rows = write_table(what, _finished(runs), plan.setup, folder)
-    return Outcome(what, plan.setup, folder, rows, failed)
+    with locked(folder, folder=True):
+        plan = open_plan(make_plan(name, data, jobs, **training), folder, resume, data is not None)
+        what = plan.find()
+        log.info("%s: %s, %d cells", name, what.about, len(what.cells))
+        if name == "benchmark" and plan.setup not in BENCHMARKS:
+            log.warning("the paper has no table for the setup %s: there is nothing to compare with", plan.setup)
+        runs = {cell.name: folder / "runs" / cell.name for cell in what.cells}
+        _check_backbone(runs.values())
+        left = [CellRun(plan, c, runs[c.name], device, workers) for c in what.cells if not _is_finished(runs[c.name])]
+        if len(left) < len(what.cells):
+            log.info("%d of %d cells are finished already", len(what.cells) - len(left), len(what.cells))
+        failed = _train_cells(left, what, folder, runs, jobs, listener or StudyListener())
+        if not keep:
+            _remove_checkpoints(runs.values())
+        rows = write_table(what, _finished(runs), plan.setup, folder)
+        return Outcome(what, plan.setup, folder, rows, failed)
 
 
 def _train_cells(

@@ -66,21 +66,24 @@ def augmentation(name: str, spec: PictureSpec, mask: float = 0.0) -> Augmentatio
 
 
 def hide_outside(face: NDArray[np.uint8], draw: np.random.Generator) -> NDArray[np.uint8]:
-    """Mask a face (side, side, 3) with grey outside of a random tight frame, as alignment does with tightly cut photos.
+    """Mask a face (side, side, 3) with grey outside of a random, turned frame, as alignment does with tightly cut photos.
 
-    Otherwise a network can learn from a grey border which data set a face is from, and from that its age. The margins are
-    those of UTKFace's chips in the frame of `specs.ARCFACE`, widened both ways.
+    Otherwise a network can learn from a grey border which data set a face is from, and from that its age. The margins go
+    up to those of UTKFace's chips in the frame of `specs.ARCFACE`, and below 0, where a side of the frame is not seen;
+    the turn is that of heads that lean in small photos, such as FG-NET's.
     """
     side = len(face)
-    left, right = (int(side * draw.uniform(0.08, 0.26)) for _ in range(2))
-    top, bottom = int(side * draw.uniform(0.15, 0.34)), int(side * draw.uniform(0.0, 0.16))
-    hidden = np.full_like(face, 128)
-    hidden[top : side - bottom, left : side - right] = face[top : side - bottom, left : side - right]
-    return hidden
+    left, right, top, bottom = draw.uniform(-0.12, (0.26, 0.26, 0.34, 0.16)) * side
+    frame = np.array([(left, top), (side - right, top), (side - right, side - bottom), (left, side - bottom)])
+    turn = cv2.getRotationMatrix2D((side / 2, side / 2), draw.normal(0, 8), 1.0)
+    corners = frame @ turn[:, :2].T + turn[:, 2]
+    inside = np.zeros((side, side), np.uint8)
+    cv2.fillConvexPoly(inside, np.round(corners).astype(np.int32), [1])
+    return np.where(inside[:, :, None] > 0, face, np.uint8(128))
 
 
 def wild(image: Image.Image, size: int, draw: np.random.Generator, strength: float = 1.0) -> Pixels:
-    """Strong augmentation: geometry, light, blur, noise, JPEG artefacts and random erasing.
+    """Strong augmentation: geometry, light, blur, old prints, noise, JPEG artefacts and random erasing.
 
     image: a face picture; size: of the result, in pixels; draw: the source of random numbers; strength: 0 to 1, scales
     the geometric changes and the probability of all others. Returns (3, size, size), uint8.
@@ -91,6 +94,8 @@ def wild(image: Image.Image, size: int, draw: np.random.Generator, strength: flo
         light = _relight(light, draw)
     if draw.random() < strength:
         light = _blur(light, draw)
+    if draw.random() < 0.3 * strength:
+        light = old_print(light, draw)
     if draw.random() < 0.25 * strength:  # sensor noise or film grain
         light += draw.normal(0, draw.uniform(0.01, 0.06), (size, size, int(draw.choice([1, 3]))))
     face = (light * 255).clip(0, 255).astype(np.uint8)
@@ -142,3 +147,27 @@ def _blur(light: Light, draw: np.random.Generator) -> Light:
         shrunk = cv2.resize(light, (small, small), interpolation=cv2.INTER_AREA)
         return np.asarray(cv2.resize(shrunk, (size, size), interpolation=cv2.INTER_LINEAR), dtype=np.float32)
     return light
+
+
+def old_print(light: Light, draw: np.random.Generator) -> Light:
+    """A scan of an old print: faded blacks and whites, a yellow or red cast, uneven light, film grain, dust.
+
+    light: (size, size, 3), 0 to 1.   Returns the same shape; values may lie a little outside of 0 to 1.
+    """
+    size = len(light)
+    grey = (light @ GREY_SHARE)[:, :, None]
+    light = np.asarray(grey + draw.uniform(0.0, 0.8) * (light - grey), dtype=np.float32)
+    black, white = draw.uniform(0.0, 0.25), draw.uniform(0.75, 1.0)
+    tint = np.array([1.0, draw.uniform(0.85, 1.0), draw.uniform(0.6, 1.0)], dtype=np.float32)
+    light = (black + (white - black) * light) * tint
+    down, right = np.meshgrid(*2 * [np.linspace(-1, 1, size, dtype=np.float32)], indexing="ij")
+    slope = draw.normal(0, 0.08, 2)
+    light = light * (1 + slope[0] * down + slope[1] * right)[:, :, None]
+    grain = np.asarray(draw.normal(0, 1, (size, size)), dtype=np.float32)
+    grain = np.asarray(cv2.GaussianBlur(grain, (0, 0), draw.uniform(0.4, 1.2)), dtype=np.float32)
+    light = np.ascontiguousarray(light + (draw.uniform(0.0, 0.03) / max(1e-6, float(grain.std())) * grain)[:, :, None])
+    for _ in range(int(draw.integers(0, 6))):  # dust and scratches
+        start = draw.integers(0, size, 2)
+        end = start + draw.integers(-size // 12, size // 12 + 1, 2)
+        cv2.line(light, start.tolist(), end.tolist(), [float(draw.choice([0.1, 0.9]))] * 3, 1)
+    return np.asarray(light, dtype=np.float32)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from agecli.core.errors import InputError, Interrupted
-from agecli.core.files import read_csv, write_csv
+from agecli.core.files import read_csv, remove_parts, write_csv
 from agecli.core.seeding import derive
 from agecli.datasets.protocols import Fold
 from agecli.model.checkpoint import read_tensors, save_checkpoint, write_tensors
@@ -96,8 +96,7 @@ class FoldTraining:
         self.history: list[dict[str, Any]] = []
         self.state_file = self.folder / "state.safetensors"
         if self.main:
-            for part in self.folder.glob(".*.part"):  # left by a kill in the middle of a write
-                part.unlink()
+            remove_parts(self.folder)  # left by a kill in the middle of a write
         if self.state_file.is_file():
             self._restore()
 

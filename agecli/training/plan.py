@@ -49,8 +49,7 @@ class PlannedRun:
 
 def plan_run(request: Request) -> PlannedRun:
     """The run that is requested, the same on all ranks. Raises InputError and MissingError; writes nothing."""
-    config = replace(configs.preset(request.preset or "modern"), {**implied(request.changes), **request.changes})
-    folder = request.out or Path("runs") / f"{config.model}-{config.data.setup}"
+    config, folder = requested(request)
     exists = is_run(folder)
     distributed.barrier()  # rank 0 writes only after all ranks have looked
     if not exists:
@@ -60,6 +59,12 @@ def plan_run(request: Request) -> PlannedRun:
             f"{folder} holds a run already", hint="continue it with --resume, or name another folder with --out"
         )
     return _resumed_run(request, folder)
+
+
+def requested(request: Request) -> tuple[Config, Path]:
+    """The settings of a new run, before those of an initial model and of the data are added, and the run folder."""
+    config = replace(configs.preset(request.preset or "modern"), {**implied(request.changes), **request.changes})
+    return config, request.out or Path("runs") / f"{config.model}-{config.data.setup}"
 
 
 def _new_run(request: Request, folder: Path, config: Config) -> PlannedRun:

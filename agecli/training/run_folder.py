@@ -28,6 +28,7 @@ from agecli.core.config import Config, from_toml, to_toml
 from agecli.core.config import replace as replace_settings
 from agecli.core.errors import InputError, MissingError
 from agecli.core.files import read_csv, write_csv, write_text
+from agecli.core.locks import is_lock
 from agecli.core.version import __version__
 from agecli.datasets.manifest import Manifest, read_manifest
 from agecli.datasets.protocols import Fold
@@ -87,7 +88,8 @@ def is_run(folder: Path) -> bool:
 
 def is_barely_begun(folder: Path) -> bool:
     """Whether a folder is empty, or holds only what a kill left of a run's first writes."""
-    return all(path.name in ("splits.csv", "environment.json") or path.suffix == ".part" for path in folder.iterdir())
+    begun = ("splits.csv", "environment.json")
+    return all(path.name in begun or path.suffix == ".part" or is_lock(path) for path in folder.iterdir())
 
 
 def check_backbone(run: Run, backbone: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 
 from agecli.core.config import OPTIONS, Config, Ensemble, LeafInit, ModelName, Select, Setup
 from agecli.core.errors import InputError
+from agecli.core.locks import locked
 from agecli.core.signals import stop_flag
 from agecli.datasets.protocols import leakage
 from agecli.forest import schedules
@@ -23,7 +25,7 @@ from agecli.training.context import FeatureProgress, Listener, RunContext
 from agecli.training.folds import train_fold
 from agecli.training.initialisation import first_model
 from agecli.training.inputs import make_inputs
-from agecli.training.plan import PlannedRun, Request, choose_folds, plan_run, requested_settings
+from agecli.training.plan import PlannedRun, Request, choose_folds, plan_run, requested, requested_settings
 from agecli.training.run_folder import check_backbone, is_run, start_run, write_report
 
 log = logging.getLogger("agecli")
@@ -105,12 +107,13 @@ def train(
     keep_memory()
     distributed.join(target)
     try:
-        planned = plan_run(request)
-        chosen = choose_folds(folds, len(planned.folds))
-        with stop_flag() as stop:
-            context = _start(planned, target, workers, listener or Listener(), stop)
-            _train_folds(context, planned, chosen)
-        return _report(context, planned)
+        with locked(requested(request)[1], folder=True) if distributed.rank() == 0 else nullcontext():
+            planned = plan_run(request)
+            chosen = choose_folds(folds, len(planned.folds))
+            with stop_flag() as stop:
+                context = _start(planned, target, workers, listener or Listener(), stop)
+                _train_folds(context, planned, chosen)
+            return _report(context, planned)
     finally:
         distributed.leave()
 

@@ -68,3 +68,28 @@ def test_a_journal_without_results_is_removed(tmp_path: Path) -> None:
     with JournalFile(tmp_path / "a", HEADER, resume=False):
         pass
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("notes", ["my notes", '{"my": "notes"}\n', "[]\n", "{" * 5000 + "\n"])
+def test_notes_of_the_user_are_no_journal(tmp_path: Path, notes: str, resume: bool) -> None:
+    (tmp_path / "a").write_text(notes)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    (tmp_path / "dangling").symlink_to(tmp_path / "new")
+    for name in ("a", "link", "dangling"):
+        with pytest.raises(InputError, match="not a journal"):
+            JournalFile(tmp_path / name, HEADER, resume=resume)
+    assert (tmp_path / "a").read_text() == notes
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("line", ['{"age": NaN}', '{"age": 1}', "[" * 100_000])
+def test_entries_are_checked_before_they_are_used(tmp_path: Path, line: str) -> None:
+    with JournalFile(tmp_path / "a", HEADER, resume=False) as journal:
+        journal.append({"source": "b.jpg"})
+    with (tmp_path / "a").open("a") as file:
+        file.write(f"{line}\n")
+    resumed = JournalFile(tmp_path / "a", HEADER, resume=True, valid=lambda entry: "source" in entry)
+    with pytest.raises(InputError, match="not a journal"):
+        list(resumed.entries())
+    resumed.file.close()

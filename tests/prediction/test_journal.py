@@ -18,13 +18,13 @@ ABOUT = {"model": "abc", "largest": False}
 
 def records(name: str, faces: int) -> Iterator[dict[str, Any]]:
     for face in range(faces) if faces else (None,):
-        yield {"source": name, "face": face, "time": None}
+        yield {"source": name, "status": "ok", "face": face, "time": None}
 
 
 def film(name: str, frames: int) -> Iterator[dict[str, Any]]:
     for frame in range(frames):
-        yield {"source": name, "face": 0, "time": float(frame)}
-        yield {"source": name, "face": 1, "time": float(frame)}
+        yield {"source": name, "status": "ok", "face": 0, "time": float(frame)}
+        yield {"source": name, "status": "ok", "face": 1, "time": float(frame)}
 
 
 def answers(names: Iterator[str], faces: list[int]) -> Iterator[dict[str, Any]]:

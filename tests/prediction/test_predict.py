@@ -17,8 +17,9 @@ from PIL import Image
 from skimage import data
 
 import agecli
+from agecli.core.errors import InputError
 from agecli.model.checkpoint import load_checkpoint
-from tests.conftest import Cli
+from tests.conftest import Cli, invoke
 
 TINY = {"data.size": 64}
 
@@ -133,13 +134,31 @@ def test_small_and_doubtful_faces_are_left_out_and_wide_intervals_marked(
     assert len(json.loads(row["distribution"])) == 121
 
 
+def test_an_age_check_gives_the_probability_and_a_decision(model: Path, portrait: Image.Image, tmp_path: Path) -> None:
+    portrait.save(tmp_path / "a.png")
+    (whole,) = agecli.predict(tmp_path / "a.png", model=model, distribution=True)
+    assert whole.decision is None
+    assert whole.distribution is not None
+    assert not {"over", "p_over", "decision"} & set(whole.row())
+    expected = sum(whole.distribution[18:])
+    for confidence, decision in ((expected - 0.01, "over"), (min(1, expected + 0.01), "challenge")):
+        (found,) = agecli.predict(tmp_path / "a.png", model=model, over=18, over_confidence=confidence)
+        assert (found.over, found.decision) == (18, decision)
+        assert found.p_over == pytest.approx(expected, abs=1e-3)
+    done = invoke("predict", tmp_path / "a.png", "--model", model, "--over", 18, "--format", "csv")
+    row = next(csv.DictReader(done.stdout.splitlines()))
+    assert float(row["p_over"]) == pytest.approx(expected, abs=1e-3)
+    with pytest.raises(InputError, match="no age to check"):
+        agecli.predict(tmp_path / "a.png", model=model, over=-3)
+
+
 @pytest.fixture(scope="module")
 def graph(model: Path) -> Path:
     agecli.export(model, out=model.with_suffix(".onnx"))
     return model.with_suffix(".onnx")
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
+@pytest.mark.parametrize("form", ["jsonl", "csv", "json", "parquet"])
 def test_a_run_that_was_killed_goes_on_with_each_input_once(
     cli: Cli, graph: Path, portrait: Image.Image, tmp_path: Path, form: str
 ) -> None:

@@ -41,7 +41,7 @@ def interrupted(names: list[str], after: int) -> Iterator[str]:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "csv", "txt"])
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv", "json", "parquet"])
 def test_an_interrupted_save_resumes_to_the_same_bytes(
     estimator: Estimator, photos: list[str], tmp_path: Path, suffix: str
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from agecli.images.reading import PictureSpec, cut
-from agecli.training.augmentation import Augmentation, hide_outside, wild
+from agecli.training.augmentation import Augmentation, hide_outside, old_print, wild
 
 SPEC = PictureSpec(112, 112 / 144, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 
@@ -34,9 +34,27 @@ def test_without_strength_only_the_mirror_is_left() -> None:
     assert any(mirrored)
 
 
-def test_a_mask_hides_the_margins_and_keeps_the_middle() -> None:
+def test_a_mask_hides_some_margins_and_keeps_the_middle() -> None:
     face = np.asarray(picture())
-    for seed in range(20):
-        hidden = hide_outside(face, np.random.default_rng(seed))
-        assert (hidden[:20] == 128).all()
-        assert (hidden[50:120, 40:104] == face[50:120, 40:104]).all()
+    hidden = [hide_outside(face, np.random.default_rng(seed)) for seed in range(20)]
+    assert all((masked[62:100, 50:94] == face[62:100, 50:94]).all() for masked in hidden)
+    shares = [(masked == 128).all(axis=2).mean() for masked in hidden]
+    assert max(shares) < 0.6
+    assert np.mean(np.array(shares) > 0.05) > 0.8
+
+
+def test_masks_are_turned_as_the_frames_of_leaning_heads_are() -> None:
+    white = np.full((144, 144, 3), 255, np.uint8)
+    masks = [hide_outside(white, np.random.default_rng(seed))[:, :, 0] == 128 for seed in range(20)]
+    slanted = [mask[:, 20:124].any() and (mask.argmin(0)[20:124].std() > 1) for mask in masks]
+    assert np.mean(slanted) > 0.3
+
+
+def test_an_old_print_keeps_the_face_and_fades_its_colours() -> None:
+    light = np.random.default_rng(1).random((112, 112, 3)).astype(np.float32)
+    for seed in range(10):
+        faded = old_print(light, np.random.default_rng(seed))
+        assert faded.shape == light.shape
+        assert np.isfinite(faded).all()
+        assert np.corrcoef(faded.mean(2).ravel(), light.mean(2).ravel())[0, 1] > 0.5
+        assert np.ptp(faded, axis=2).mean() < np.ptp(light, axis=2).mean()

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from agecli.core.files import write_whole
+from agecli.core.files import write_bytes
 
 log = logging.getLogger("agecli")
 P = ParamSpec("P")
@@ -50,10 +50,10 @@ RC = {  # matplotlib's rcParams
     "pdf.fonttype": 42,  # TrueType, which publishers require
 }
 PNG_DPI = 300
-METADATA: dict[str, dict[str, None]] = {  # without dates and versions: the same figure is the same bytes
-    "svg": {"Date": None, "Creator": None},
-    "png": {"Software": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+METADATA: dict[str, dict[str, str | None]] = {  # without dates and versions: the same figure is the same bytes
+    "svg": {"Date": None, "Creator": "agecli"},
+    "png": {"Software": "agecli"},
+    "pdf": {"CreationDate": None, "Creator": "agecli", "Producer": None},
 }
 
 
@@ -83,8 +83,7 @@ class drawn(Generic[P]):
 
 def write_figure(path: Path, content: bytes) -> None:
     """Write the bytes of a figure to a file, whole or not at all, and log its name."""
-    with write_whole(path) as part:
-        part.write_bytes(content)
+    write_bytes(path, content)
     log.info("wrote %s", path)
 
 

@@ -1,0 +1,52 @@
+"""The check of output files, before a command does anything: one place for all commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agecli.cli.options import form_of
+from agecli.core.outputs import check_output
+
+OUTPUTS = {  # parameters that name a file to write, and the kinds of files that it may replace
+    "output": ("table", "picture"),
+    "out": ("table", "model"),  # a folder, in some commands
+    "report": ("page",),
+    "contact_sheet": ("picture",),
+}
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that agecli did not write.")]
+
+
+class Command(typer.core.TyperCommand):
+    """A command that checks the files it will write."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Raises InputError if it would replace an input or, without --force, a file of the user."""
+        params = ctx.params
+        for name, kinds in OUTPUTS.items():
+            for path in _files(params.get(name)):
+                check_output(path, kinds, _inputs(params), bool(params.get("force")))
+        if ctx.info_name != "predict" and params.get("output") and not params.get("form", True):
+            form_of(None, Path(params["output"]))  # an unknown ending; `predict` has more formats, and checks them
+        return super().invoke(ctx)
+
+
+def _files(value: str | Path | None) -> list[Path]:
+    """The files that an option stands for: itself, or in a folder those that `evaluate` writes there."""
+    if value is None:
+        return []
+    path = Path(value)
+    return [path] if not path.is_dir() else [path / name for name in ("predictions.csv", "metrics.csv")]
+
+
+def _inputs(params: Mapping[str, Any]) -> Iterator[str]:
+    """The values of all other parameters that can be names of files, `@list` included."""
+    for name, value in params.items():
+        if name not in OUTPUTS:
+            for item in value if isinstance(value, (list, tuple)) else [value]:
+                if isinstance(item, (str, Path)):
+                    yield str(item)
+                    yield str(item).removeprefix("@")
