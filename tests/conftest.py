@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +31,13 @@ Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 def invoke(*arguments: object) -> Result:
     """The same command in this process: for errors, which need no process of their own, nor seconds to load torch."""
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def two_seconds() -> float:
+    """Two seconds, and more on a machine so busy that even an empty program takes a while."""
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", "pass"], check=True)
+    return 2 + 4 * (time.monotonic() - began)
 
 
 @pytest.fixture(scope="session", autouse=True)

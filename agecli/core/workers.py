@@ -35,7 +35,7 @@ FEWER_WORKERS = 'Use fewer workers; a Python script needs `if __name__ == "__mai
 ALONE = 8  # items before a second process is started: for a few photos, starting processes costs more
 QUEUED_PER_PROCESS = 4  # items
 SMALL = 32_768  # bytes that a pipe takes although its reader is busy, so that sending never blocks
-GRACE = 0.5  # seconds for a process to finish its item when the pool is closed
+GRACE = 0.3  # seconds for a process to finish its item when the pool is closed
 
 
 class CrashedError(Exception):

@@ -5,7 +5,6 @@ Nothing here imports pandas, which every worker would have to load.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,6 @@ from agecli.images.reading import UnreadableError, read_reduced
 EYES = ("left_eye_x", "left_eye_y", "right_eye_x", "right_eye_y")
 NOT_DETECTED = {**dict.fromkeys(EYES, ""), "detector": "", "score": ""}  # of a photo that is an aligned face already
 JPEG_QUALITY = 95
-WRONG_NAME = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EILSEQ, errno.EINVAL}
 # `source`, and either `faces` (rows of the manifest without labels) or `status` and `reason` (a row of failures.csv)
 CropResult = dict[str, Any]
 
@@ -68,26 +66,18 @@ def crop_photo(options: CropOptions, photo: PhotoToCrop) -> CropResult:
     """Find the faces of a photo and write their crops, each whole or not at all, before the result is returned.
 
     The size of each crop in `bytes` tells a resumed run whether the file is still whole. A name that can't be written, as
-    it is too long or a folder has it, is a failure of this photo. Raises DiskFullError if there is no space, OSError if no
-    crop can be written; everything that is wrong with the photo is in the result.
+    it is too long or a folder has it, is a failure of this photo. Raises DiskFullError if there is no space.
     """
-    try:
-        return _crop(options, photo)
-    except OSError as error:
-        if error.errno not in WRONG_NAME:
-            raise
-        return _failure(photo, "unwritable", f"its crop can't be written: {error.strerror}")
-
-
-def _crop(options: CropOptions, photo: PhotoToCrop) -> CropResult:
-    """The result of `crop_photo`. Raises OSError also if the name of a crop can't be used."""
     pixels, scale, result = _find(options, photo)
     for number, face in enumerate(result.get("faces", ())):
         face["path"] = photo.crop_path(number)
         size = options.alignment.size
         crop = _aligned(pixels, scale, face, options.alignment) if options.detect else _square(pixels, size)
         content = encode(Image.fromarray(crop), "JPEG", quality=JPEG_QUALITY, subsampling=0)
-        write_bytes(options.out / face["path"], content, sync=False)
+        try:
+            write_bytes(options.out / face["path"], content, sync=False)
+        except OSError as error:
+            return _failure(photo, "not_written", f"its crop {face['path']} can't be written: {error.strerror}")
         face["bytes"] = len(content)
     return result
 
