@@ -145,6 +145,9 @@ class TrainingConfig:
     step_factor: float = setting(0.5, "factor of the learning rate at each drop (steps)")
     clip_norm: float = setting(5.0, "largest norm of the gradient; 0 disables clipping", least=0)
     eval_every: int = setting(500, "iterations between two validations", above=0)
+    patience: int = setting(
+        0, "validations without a lower MAE after which a fold is stopped early; 0 disables it", least=0
+    )
     save_every: float = setting(60.0, "seconds between two saves of the training state", least=0)
     average: float = setting(0.0, "EMA decay of the weights; 0 disables it", least=0, below=1)
     select: Select = setting("val", "checkpoint to test: val (lowest validation MAE) or last")

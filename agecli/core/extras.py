@@ -19,6 +19,8 @@ EXTRAS = {
         "torch",
         "torchvision",
     ),
+    "tensorboard": ("tensorboard",),
+    "wandb": ("wandb",),
     "detectors": ("dlib", "face_recognition_models"),
 }
 

@@ -92,6 +92,7 @@ COLUMNS: dict[str, Column] = {
         Column("years_under", "years under", "{:.1f}", "years", "accepted: mean years too young"),
         Column("years_under_most", "at most", "{:.1f}", "years", "accepted: most years too young"),
         Column("overestimate", "overestimate", "{:.1f}", "years", "accepted: mean overestimate, years"),
+        Column("mae_std", "std of MAE", "{:.2f}", "years"),
         Column("paper_mae", "paper's MAE", "{:.2f}", "years"),
         Column("paper_cs5", "paper's CS@5", "{:.1%}"),
         Column("youngest", "from", "{:.0f}"),
