@@ -41,6 +41,7 @@ def train(
     keywords = run.keywords()
     from agecli.cli.monitor import TrainingBars
     from agecli.core.seeds import parse_seeds
+    from agecli.reports.columns import TERMINAL_RUN
     from agecli.reports.latex import run_table
     from agecli.reports.tables import destination, write_rows
     from agecli.training.run_folder import REPORT_COLUMNS
@@ -61,6 +62,8 @@ def train(
             form = form_of(run.form, run.output)
             single = form == "table" and sum(isinstance(row.get("fold"), int) for row in report.rows) == 1
             columns = SEED_COLUMNS if len(seeds) > 1 else REPORT_COLUMNS
+            if form == "table":
+                columns = (columns[0], *TERMINAL_RUN)
             if form == "latex":
                 stream.write(run_table(report.rows, columns[0]))
             else:

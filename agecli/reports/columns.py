@@ -18,6 +18,7 @@ LEVEL = "95 % CI"
 
 # The keys that are shown, in order: in the terminal (`evaluate`), and on the HTML page.
 TERMINAL = ("images", "subjects", "mae", "mae_range", "bias", "width", "nll", "crps", "leakage")
+TERMINAL_RUN = ("images", "mae", "cs5", "bias", "coverage", "width", "nll", "crps", "leakage")  # of `train`
 TERMINAL_RATES = ("cs5", "coverage")  # by group, each with 95 % CI and counts
 TERMINAL_AVERAGES = ("balanced_mae", "nist_mae", "nist_cells", "error_std", "rmse", "ccc", "median", "p95")
 TERMINAL_COMPARISON = ("model", "images", "mae", "mae_range", "cs5", "difference", "difference_range", "p")
