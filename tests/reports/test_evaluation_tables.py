@@ -18,7 +18,7 @@ AGES = (18.0, 25.0)
 
 def result(model: str, spread: float, folder: Path, known: bool = True) -> Result:
     faces = predictions_of(300, spread=spread, known=known)
-    return Result(model, model, folder, folder, faces, breakdown(faces, AGES), 0.25, {})
+    return Result(model, Path(model).stem, folder, folder, faces, breakdown(faces, AGES), 0.25, {})
 
 
 def written(form: str, folder: Path, known: bool = True) -> str:
