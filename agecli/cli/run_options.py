@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from agecli.cli.options import Device, Exclude, Form, List, Output, Quiet, Settings, Verbose, Workers, assignment
+from agecli.cli.options import Device, Exclude, List, Output, PaperForm, Quiet, Settings, Verbose, Workers, assignment
 from agecli.cli.outputs import Force
 from agecli.core.config import OPTIONS, PRESETS, Config, describe, settings
 
@@ -44,7 +44,7 @@ class RunOptions:
     device: Device = "auto"
     workers: Workers = None
     resume: Annotated[bool, typer.Option("--resume", help="Continue in --out where it was stopped.")] = False
-    form: Form = None
+    form: PaperForm = None
     output: Output = None
     force: Force = False
     quiet: Quiet = False

@@ -11,11 +11,12 @@ import typer
 
 from agecli.cli.options import form_of, listen
 from agecli.cli.run_options import RunOptions, with_run_options
+from agecli.cli.train import Seed
 
 if TYPE_CHECKING:
     from agecli.studies.study import Outcome
 
-SETTINGS = ("setup", "backbone", "weights", "freeze", "iterations", "batch_size", "lr", "select", "seed")
+SETTINGS = ("setup", "backbone", "weights", "freeze", "iterations", "batch_size", "lr", "select")
 
 
 @with_run_options(*SETTINGS)
@@ -30,6 +31,7 @@ def study(
     ],
     run: RunOptions,
     options: dict[str, Any],
+    seed: Seed = None,
     jobs: Annotated[int, typer.Option(help="Cells that are trained in parallel.")] = 1,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the checkpoints of all folds, not only of the first.")
@@ -45,24 +47,29 @@ def study(
     listen(run.quiet, run.verbose)
     keywords = run.keywords()
     from agecli.cli.monitor import StudyBars
+    from agecli.core.seeds import parse_seeds
+    from agecli.reports.latex import study_table
     from agecli.reports.tables import destination, write_rows
+    from agecli.studies.seeds import study_seeds
     from agecli.studies.study import study as run_study
 
+    seeds = parse_seeds(seed)
     with StudyBars(run.quiet) as bars:
-        outcome = run_study(
-            name,
-            run.data,
-            **keywords,
-            **options,
-            jobs=jobs,
-            keep=keep,
-            listener=bars,
-        )
-    _write_figures(name, outcome)
+        shared = {**keywords, **options, "jobs": jobs, "keep": keep, "listener": bars}
+        if len(seeds) > 1:
+            outcome, parts = study_seeds(seeds, name, run.data, **shared)
+        else:
+            outcome = run_study(name, run.data, **shared, seed=(*seeds, None)[0])
+            parts = [outcome]
+    for part in parts:
+        _write_figures(name, part)
     form = form_of(run.form, run.output)
     rows, columns = _table(name, outcome, form)
     with destination(run.output, sys.stdout) as stream:
-        write_rows(rows, columns, form, stream)
+        if form == "latex":
+            stream.write(study_table(rows))
+        else:
+            write_rows(rows, columns, form, stream)
     if outcome.failed:
         typer.echo(f"{len(outcome.failed)} cell(s) failed: {', '.join(outcome.failed)}", err=True)
         raise typer.Exit(1)
@@ -81,9 +88,10 @@ def _write_figures(name: str, outcome: Outcome) -> None:
 def _table(name: str, outcome: Outcome, form: str) -> tuple[Sequence[Mapping[str, Any]], Sequence[str]]:
     """The rows and columns to print: all numbers for programs, the important ones with their ranges for people."""
     from agecli.reports.tables import with_ranges
-    from agecli.studies.tables import COLUMNS, ENTROPY_COLUMNS, SHOWN
+    from agecli.studies.tables import COLUMNS, ENTROPY_COLUMNS, SEED_COLUMNS, SHOWN
 
-    columns = ENTROPY_COLUMNS if name == "entropy" else SHOWN if form == "table" else COLUMNS
+    every = SEED_COLUMNS if any("seeds" in row for row in outcome.rows) else COLUMNS
+    columns = ENTROPY_COLUMNS if name == "entropy" else SHOWN if form == "table" else every
     if form != "table":
         return outcome.rows, columns
     reference = {outcome.study.reference: " (reference)"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,13 +13,25 @@ from agecli.cli.options import form_of, listen
 from agecli.cli.run_options import RunOptions, with_run_options
 from agecli.core.config import OPTIONS
 
+Seed = Annotated[
+    str | None,
+    typer.Option(help="Seed of all random numbers; several, as in 0,1,2, give mean and std.", show_default="0"),
+]
 
-@with_run_options(*OPTIONS)
-def train(run: RunOptions, options: dict[str, Any]) -> None:
+
+@with_run_options(*(name for name in OPTIONS if name != "seed"))
+def train(
+    run: RunOptions,
+    options: dict[str, Any],
+    seed: Seed = None,
+    log: Annotated[
+        str | None, typer.Option(help="Log curves for an experiment tracker.", metavar="tensorboard|wandb")
+    ] = None,
+) -> None:
     """Train a model on faces with ages, for every fold of a setup.
 
     Writes the run folder, runs/<model>-<setup> unless --out is given (checkpoints, history.csv, predictions.csv,
-    metrics.csv, report.csv), and prints the report.
+    metrics.csv, report.csv), and prints the report. Several seeds have a run folder each below --out, and seeds.csv.
 
     Example: agecli train --data aligned --model drf --setup II --freeze
     """
@@ -28,18 +40,34 @@ def train(run: RunOptions, options: dict[str, Any]) -> None:
     listen(quiet, run.verbose)
     keywords = run.keywords()
     from agecli.cli.monitor import TrainingBars
+    from agecli.core.seeds import parse_seeds
+    from agecli.reports.columns import TERMINAL_RUN
+    from agecli.reports.latex import run_table
     from agecli.reports.tables import destination, write_rows
     from agecli.training.run_folder import REPORT_COLUMNS
+    from agecli.training.seeds import SEED_COLUMNS, train_seeds
+    from agecli.training.trackers import Listeners, make_tracker
     from agecli.training.train import train as train_model
 
+    seeds = parse_seeds(seed)
     with TrainingBars(quiet) as bars:
-        report = train_model(run.data, **keywords, **options, listener=bars)
+        listener = Listeners(bars, make_tracker(log)) if log and main_rank else bars
+        if len(seeds) > 1:
+            report = train_seeds(seeds, run.data, **keywords, **options, listener=listener)
+        else:
+            report = train_model(run.data, **keywords, **options, seed=(*seeds, None)[0], listener=listener)
     logging.getLogger("agecli").info("wrote %s", report.run)
     if main_rank:
         with destination(run.output, sys.stdout) as stream:
             form = form_of(run.form, run.output)
-            single = form == "table" and sum(isinstance(row["fold"], int) for row in report.rows) == 1
-            write_rows(report.rows[:1] if single else report.rows, REPORT_COLUMNS, form, stream)
+            single = form == "table" and sum(isinstance(row.get("fold"), int) for row in report.rows) == 1
+            columns = SEED_COLUMNS if len(seeds) > 1 else REPORT_COLUMNS
+            if form == "table":
+                columns = (columns[0], *TERMINAL_RUN)
+            if form == "latex":
+                stream.write(run_table(report.rows, columns[0]))
+            else:
+                write_rows(report.rows[:1] if single else report.rows, columns, form, stream)
     if report.broken and main_rank:  # torchrun would stop rank 0 if another one failed before it
         typer.echo(f"{len(report.broken)} picture(s) could not be read and were left out", err=True)
         raise typer.Exit(1)

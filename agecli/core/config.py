@@ -157,6 +157,12 @@ class TrainingConfig:
     step_factor: float = setting(0.5, "factor of the learning rate at each drop (steps)", above=0, most=1)
     clip_norm: float = setting(5.0, "largest norm of the gradient; 0 disables clipping", least=0, most=1_000_000_000)
     eval_every: int = setting(500, "iterations between two validations", above=0, most=100_000_000)
+    patience: int = setting(
+        0,
+        "validations without a lower MAE after which a fold is stopped early; 0 disables it",
+        least=0,
+        most=100_000_000,
+    )
     save_every: float = setting(60.0, "seconds between two saves of the training state", least=0, most=1_000_000_000)
     average: float = setting(0.0, "EMA decay of the weights; 0 disables it", least=0, below=1)
     select: Select = setting("val", "checkpoint to test: val (lowest validation MAE) or last")

@@ -20,6 +20,8 @@ EXTRAS = {
         "torchvision",
     ),
     "heif": ("pillow_heif",),
+    "tensorboard": ("tensorboard",),
+    "wandb": ("wandb",),
     "detectors": ("dlib", "face_recognition_models"),
     "parquet": ("pyarrow",),
 }

@@ -16,13 +16,12 @@ from torch import Tensor
 from torch.special import entr
 
 from agecli.core import ages
+from agecli.forest.collapse import collapsed
 from agecli.forest.forests import Forest, GaussianForest
 from agecli.forest.precision import wide
 from agecli.forest.routing import entropy
 
 DEAD = 1e-3  # of an equal share of the faces; relative, so that it does not depend on the number of faces
-PEAK = 0.99  # of the probability of a categorical leaf in one year: collapsed
-AT_FLOOR = 1 + 1e-4  # times the variance floor: tolerance for float32
 HARD = 0.05  # a split decision s below this, or above 1 - this, is hard
 BATCH = 1024  # faces routed at a time: 5 trees of 512 leaves take 20 MB
 
@@ -113,7 +112,7 @@ def leaf_statistics(forest: Forest, routing: Routing | None) -> tuple[LeafStatis
     """
     pmf = wide(forest.leaf_pmf()).numpy()  # (K, L, A)
     mean, std, peak = ages.mean(pmf, forest.grid), ages.std(pmf, forest.grid), pmf.max(-1)
-    collapsed = _collapsed(forest)
+    shrunk = collapsed(forest)
     leaves = []
     for at in np.ndindex(mean.shape):  # tree, leaf
         row: dict[str, Any] = {"mean": float(mean[at]), "std": float(std[at]), "peak": float(peak[at])}
@@ -122,7 +121,7 @@ def leaf_statistics(forest: Forest, routing: Routing | None) -> tuple[LeafStatis
         if routing:
             share = float(routing.usage[at])
             row |= {"faces": share * routing.faces, "share": share, "dead": share < DEAD / mean.shape[1]}
-        leaves.append(LeafStatistics(tree=at[0] + 1, leaf=at[1] + 1, collapsed=bool(collapsed[at]), **row))
+        leaves.append(LeafStatistics(tree=at[0] + 1, leaf=at[1] + 1, collapsed=bool(shrunk[at]), **row))
     return tuple(leaves)
 
 
@@ -131,8 +130,8 @@ def tree_statistics(forest: Forest, routing: Routing | None) -> tuple[TreeStatis
 
     routing: of `route`; without it only the number of leaves and of collapsed leaves is known
     """
-    collapsed = _collapsed(forest)  # (K, L)
-    K, L = collapsed.shape
+    shrunk = collapsed(forest)  # (K, L)
+    K, L = shrunk.shape
     trees = []
     for k in range(K):
         routed: dict[str, Any] = {}
@@ -140,15 +139,8 @@ def tree_statistics(forest: Forest, routing: Routing | None) -> tuple[TreeStatis
             usage = routing.usage[k]
             routed = {name: float(getattr(routing, name)[k]) for name in ("entropy", "largest", "hard")}
             routed |= {"dead": int((usage < DEAD / L).sum()), "effective_leaves": math.exp(entr(usage).sum())}
-        trees.append(TreeStatistics(tree=k + 1, leaves=L, collapsed=int(collapsed[k].sum()), **routed))
+        trees.append(TreeStatistics(tree=k + 1, leaves=L, collapsed=int(shrunk[k].sum()), **routed))
     return tuple(trees)
-
-
-def _collapsed(forest: Forest) -> Tensor:
-    """Which leaves have shrunk to one year.   (K, L)"""
-    if isinstance(forest, GaussianForest):
-        return forest.variance <= forest.floor * AT_FLOOR
-    return forest.leaf_pmf().amax(-1) >= PEAK
 
 
 def unit_use(phi: Tensor, units: int) -> UnitUse:

@@ -18,13 +18,14 @@ LEVEL = "95 % CI"
 
 # The keys that are shown, in order: in the terminal (`evaluate`), and on the HTML page.
 TERMINAL = ("images", "subjects", "mae", "mae_range", "bias", "width", "nll", "crps", "leakage")
+TERMINAL_RUN = ("images", "mae", "cs5", "bias", "coverage", "width", "nll", "crps", "leakage")  # of `train`
 TERMINAL_RATES = ("cs5", "coverage")  # by group, each with 95 % CI and counts
-TERMINAL_AVERAGES = ("balanced_mae", "nist_mae", "nist_cells", "error_std", "rmse", "ccc", "median", "p95")
+TERMINAL_AVERAGES = ("balanced_mae", "nist_mae", "nist_cells", "error_std", "rmse", "ccc")
 TERMINAL_COMPARISON = ("model", "images", "mae", "mae_range", "cs5", "difference", "difference_range", "p")
 PAGE_GROUPS = ("group", "images", "subjects", "mae", "error_std", "bias", "cs5", "coverage", "width")
 PAGE_YEARS = ("group", "images", "subjects", "mae", "error_std", "bias", "cs5", "coverage")
 PAGE_MODELS = ("model", "images", "mae", "bias", "cs5", "coverage", "width", "nll", "crps", "leakage", "intervals")
-PAGE_AVERAGES = ("model", *TERMINAL_AVERAGES)
+PAGE_AVERAGES = ("model", *TERMINAL_AVERAGES, "median", "p95")
 PAGE_RATES = ("rate", "share", "counts")
 PAGE_GAPS = ("by", "metric", "group", "value", "other", "other_value", "difference", "p", "pairs")
 PAGE_COMPARISON = ("model", "images", "mae", "cs5", "difference", "p")
@@ -92,6 +93,7 @@ COLUMNS: dict[str, Column] = {
         Column("years_under", "years under", "{:.1f}", "years", "accepted: mean years too young"),
         Column("years_under_most", "at most", "{:.1f}", "years", "accepted: most years too young"),
         Column("overestimate", "overestimate", "{:.1f}", "years", "accepted: mean overestimate, years"),
+        Column("mae_std", "std of MAE", "{:.2f}", "years"),
         Column("paper_mae", "paper's MAE", "{:.2f}", "years"),
         Column("paper_cs5", "paper's CS@5", "{:.1%}"),
         Column("youngest", "from", "{:.0f}"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from agecli.evaluation.conditions import failure_rates
@@ -54,6 +55,7 @@ def write_evaluation(
         last = ("leakage", *rate_columns(("failures",)), "over", *(DIFFERENCE_COLUMNS if several else ()))
         write_rows(rows, ("model", *METRIC_COLUMNS, *LIMITS, *checks, *last), form, stream)
         return
+    rows = [{**row, "model": _without_repetition(row["model"])} for row in rows]
     write_rows([with_ranges(row) for row in rows], ("model", *TERMINAL), form, stream)
     stream.write("\nother averages of the error:\n")
     write_rows(rows, ("model", *TERMINAL_AVERAGES), form, stream)
@@ -69,6 +71,12 @@ def _result_row(result: Result, prefix: str) -> dict[str, Any]:
     failed = failure_rates(result.data, len(result.broken)).get("failed")
     row = {**result.row(), **(failed.row("failures") if failed else {}), "model": f"{prefix}{result.name}"}
     return {**row, "nist_cells": row["nist_cells"] or None}
+
+
+def _without_repetition(name: str) -> str:
+    """The name of a checkpoint without its stem: "models/default.onnx default" -> "models/default.onnx"."""
+    model, _, part = name.rpartition(" ")
+    return model if model and Path(model).stem == part else name
 
 
 def _write_model(whole: Result, prefix: str, challenge: Sequence[float], stream: TextIO) -> None:

@@ -91,6 +91,22 @@ def evaluation_table(
     return latex_table(rows, "model", columns, "all folds pooled; $\\pm$: std over folds")
 
 
+def run_table(rows: Sequence[Mapping[str, Any]], first: str) -> str:
+    """The report of a run in one row for each fold or seed, and their mean ± std.
+
+    first: fold or seed; rows named mean and std become one
+    """
+    single = [row for row in rows if row[first] not in ("mean", "std")]
+    spread = next((row for row in rows if row[first] == "std"), {})
+    means = [
+        {**row, **{f"{column.key}_std": spread.get(column.key) for column in MEASURES[1:]}, "images": None}
+        for row in rows
+        if row[first] == "mean"
+    ]
+    plain = [LatexColumn(column.key, column.heading) for column in MEASURES]
+    return latex_table([*single, *means], first, plain, f"$\\pm$: std over {first}s")
+
+
 def study_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The table of a study: a row for each cell, ± the std over seeds if there are several."""
     return latex_table(rows, "label", STUDY, "$\\pm$: std over seeds")

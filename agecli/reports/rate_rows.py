@@ -50,7 +50,7 @@ def check_rates(predictions: Predictions) -> Iterator[dict[str, Any]]:
         for _, best, points in decisions:
             point = best or points[-1]
             rule = threshold_words(point)
-            missed = "" if best else f", more than {100 * MOST:g} % at any threshold"
+            missed = "" if best else f" (over {100 * MOST:g} %)"
             yield {
                 "rate": f"under {legal:g}, accepted at {rule}{missed}",
                 **point.accepted.row("share"),

@@ -21,7 +21,11 @@ COLUMNS = (
     *DIFFERENCE_COLUMNS,
     *("paper_mae", "paper_cs5"),
 )
-SHOWN = ("label", "mae", "mae_range", "cs5", "against", "difference_range", "paper_mae", "paper_cs5")
+SEED_COLUMNS = (
+    *("cell", "label", "group", "x", "seeds", "mae", "mae_std", "cs5", "cs5_std", "difference"),
+    *("paper_mae", "paper_cs5"),
+)
+SHOWN = ("label", "mae", "mae_std", "mae_range", "cs5", "against", "difference_range", "paper_mae", "paper_cs5")
 ENTROPY_COLUMNS = ("cell", "label", "group", "iteration", "entropy", "T")
 StudyRow = dict[str, Any]  # a row of study.csv: `COLUMNS`, or `ENTROPY_COLUMNS` for the study `entropy`
 

@@ -30,6 +30,7 @@ from agecli.training.inference import distributions
 from agecli.training.inputs import FeatureInputs
 from agecli.training.loop import Learner, Step, fit
 from agecli.training.optimisation import make_optimiser
+from agecli.training.overfitting import OverfittingCheck, exhausted
 from agecli.training.stalling import StallCheck
 
 log = logging.getLogger("agecli")
@@ -201,12 +202,15 @@ class FoldTraining:
         )
 
     def learn(self) -> None:
-        """All iterations that are left. Raises Interrupted, after saving, if the run is to stop."""
+        """All iterations that are left, or fewer if the validation MAE does not fall any more (`training.patience`).
+
+        Raises Interrupted, after saving, if the run is to stop.
+        """
         context, iterations = self.context, self.context.config.training.iterations
         context.listener.fold_started(self.fold, self.learner.iteration, iterations)
         if context.fine_tuned and self.learner.iteration == 0:  # the initial model may remain the best one
             self.note_validation(self.validate())
-        throughput, stalled = Throughput(), StallCheck(context.config)
+        throughput, stalled, overfits = Throughput(), StallCheck(context.config), OverfittingCheck()
         for step in fit(self.learner, context.inputs.batches(self.model, self.train, self._stream())):
             context.skip(dict(step.broken))
             speed = throughput.add(step.images * distributed.ranks())
@@ -220,6 +224,11 @@ class FoldTraining:
                 began = time.monotonic()
                 self.note_validation(self.validate())
                 throughput.pause(time.monotonic() - began)
+                for message in overfits(self.history, self.model.forest):
+                    log.warning("fold %d, iteration %d: %s", self.fold.number, step.iteration, message)
+                if exhausted(self.history, context.config.training.patience):
+                    log.info("fold %d: stopped early after iteration %d", self.fold.number, step.iteration)
+                    return
             self._save_or_stop(step)
 
     def _note_progress(self, step: Step, speed: float) -> None:
