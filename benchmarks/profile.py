@@ -24,7 +24,8 @@ from PIL import Image
 
 from agecli.images.alignment import Alignment, Photo, align
 from agecli.images.crops import Crop, PhotoFaces, main_face
-from agecli.images.detection import DEFAULT, DETECTORS, Face
+from agecli.images.detection import find_faces
+from agecli.images.faces import Face
 from agecli.images.reading import Pixels, cut, read_picture
 from agecli.model.bundled import named
 from agecli.model.card import Card
@@ -76,8 +77,8 @@ def profile(files: Sequence[str], predictor: Predictor) -> dict[str, float]:
     for file in files:
         image, decoding = timed(read_picture, Path(file))
         photo = np.asarray(image)
-        _, detecting = timed(DETECTORS["yunet"], photo)
-        faces, both = timed(DETECTORS[DEFAULT], photo)
+        _, detecting = timed(find_faces, photo, "yunet", "auto", True)
+        faces, both = timed(find_faces, photo, "auto", "auto", True)
         seconds["decode"] += decoding
         seconds["detect"] += detecting
         seconds["landmarks"] += max(0.0, both - detecting)
