@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from agecli.reports.check_tables import age_checks
@@ -20,15 +21,15 @@ def test_the_false_accept_curve_is_the_share_of_minors_above_the_challenge_age()
     assert len(lines) == 4
     minors = FACES.predicted[FACES.age < 18]
     expected = [100 * float((minors >= challenge).mean()) for challenge in range(18, 18 + figures.SHOWN_YEARS + 1)]
-    assert list(lines[2].get_ydata()) == pytest.approx(expected)  # 13, 16, 18, 21
+    assert np.asarray(lines[2].get_ydata()) == pytest.approx(expected)  # 13, 16, 18, 21
 
 
 def test_refusals_are_those_of_each_year_of_age() -> None:
     (name, rates), *_ = CHECKS.costs.items()
     line = figures.refusals.draw({name: rates}).axes[0].get_lines()[0]
     known = {int(year): rate for year, rate in rates.items() if year.isdigit() and rate.of}
-    assert list(line.get_xdata()) == [*known]
-    assert list(line.get_ydata()) == pytest.approx([100 * (rate.share or 0) for rate in known.values()])
+    assert np.asarray(line.get_xdata()).tolist() == [*known]
+    assert np.asarray(line.get_ydata()) == pytest.approx([100 * (rate.share or 0) for rate in known.values()])
 
 
 def test_figures_are_svg_whatever_the_number_of_faces() -> None:
