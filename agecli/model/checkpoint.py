@@ -28,6 +28,7 @@ from agecli.model.bundled import check_checkpoint_file
 from agecli.model.card import Card
 from agecli.model.network import AgeModel, build_model
 from agecli.scoring.calibration import Calibration
+from agecli.scoring.shift import ShiftReference
 
 log = logging.getLogger("agecli")
 FORMAT = 1  # increased when older versions can no longer read the file
@@ -42,6 +43,7 @@ class Checkpoint:
     config: Config
     calibration: Calibration | None  # of its intervals; None if there were too few faces to calibrate
     notes: dict[str, Any]  # fold, iteration and validation MAE
+    shift: ShiftReference | None = None  # what its calibration faces look like
 
     @property
     def card(self) -> Card:
@@ -49,7 +51,7 @@ class Checkpoint:
         known = self.config.alignment
         alignment = Alignment(known.size, known.eye_distance, known.eye_height) if known.size else None
         forest = self.model.forest
-        return Card(self.model.picture, forest.grid, forest.readout, alignment, self.calibration)
+        return Card(self.model.picture, forest.grid, forest.readout, alignment, self.calibration, self.shift)
 
     def warn_of_frame(self, data: Path) -> None:
         """Warn if the faces of a data folder are aligned in another way than those that the model was trained on."""
@@ -71,6 +73,7 @@ def save_checkpoint(
     notes: Mapping[str, Any],
     calibration: Calibration | None = None,
     half: bool = False,
+    shift: ShiftReference | None = None,
 ) -> None:
     """Write the model with its config, age grid, crop, normalisation, phi and calibration, whole or not at all.
 
@@ -80,6 +83,7 @@ def save_checkpoint(
         "config": dict(settings(config)),
         "picture": dataclasses.asdict(model.picture),
         "calibration": calibration.header() if calibration else None,
+        "shift": shift.header() if shift else None,
         "notes": dict(notes),
         "agecli": __version__,
     }
@@ -102,7 +106,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         model = AgeModel(new.backbone, new.f, new.forest, PictureSpec.read(header["picture"]), new.mirror)
         model.load_state_dict(tensors)
         calibration = Calibration.read(header.get("calibration"))
-        return Checkpoint(model.eval(), config, calibration, header["notes"])
+        shift = ShiftReference.read(header.get("shift"))
+        return Checkpoint(model.eval(), config, calibration, header["notes"], shift)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise InputError(
             f"{path} does not fit the model it describes: {error}", hint="was it edited? Train it again"
