@@ -15,11 +15,13 @@ from agecli.core import config as configs
 from agecli.core.config import OPTIONS, Config, check, implied, replace
 from agecli.core.errors import InputError, MissingError
 from agecli.core.settings import read_toml
+from agecli.datasets.alignment_check import check_aligned
 from agecli.datasets.manifest import Manifest
 from agecli.datasets.protocols import Fold
 from agecli.datasets.splitting import plan
 from agecli.images.alignment import Alignment
 from agecli.model.checkpoint import Checkpoint
+from agecli.model.specs import SPECS
 from agecli.training import distributed
 from agecli.training.initialisation import load_initial, take_over
 from agecli.training.run_folder import Run, is_barely_begun, is_run, open_run, read_faces
@@ -79,6 +81,8 @@ def _new_run(request: Request, folder: Path, config: Config) -> PlannedRun:
     manifest, folds = plan(data, config, request.selection.get("list"), request.selection.get("exclude"))
     if initial:
         initial.warn_of_frame(data)
+    if not alignment:
+        _check_eyes(data, manifest, config, initial)
     smallest = min(len(fold.train) for fold in folds)
     if config.training.batch_size > smallest:
         raise InputError(
@@ -87,6 +91,14 @@ def _new_run(request: Request, folder: Path, config: Config) -> PlannedRun:
         )
     run = Run(folder, config, data, manifest.digest, tuple(request.selection.items()), folds=len(folds))
     return PlannedRun(run, manifest, folds, initial)
+
+
+def _check_eyes(data: Path, manifest: Manifest, config: Config, initial: Checkpoint | None) -> None:
+    """Raise InputError if the pictures of a folder without an alignment.toml are photos and not aligned faces."""
+    name = config.backbone.name
+    known = initial.card.alignment if initial else SPECS[name].alignment if name in SPECS else None
+    paths = [sample.path for sample in manifest.samples]
+    check_aligned(data, paths, known, config.init or name, "train", or_align=False)
 
 
 def _resumed_run(request: Request, folder: Path) -> PlannedRun:
