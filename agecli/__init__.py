@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from agecli.evaluation.evaluate import evaluate as evaluate
     from agecli.evaluation.inspect import inspect as inspect
     from agecli.model.export import export as export
-    from agecli.prediction.drawing import draw as draw
     from agecli.prediction.estimator import Estimator as Estimator
     from agecli.prediction.estimator import load as load
+    from agecli.prediction.marking import draw as draw
     from agecli.prediction.predict import predict as predict
     from agecli.prediction.predictions import Predictions as Predictions
     from agecli.prediction.predictions import Summary as Summary
@@ -53,7 +53,7 @@ _MODULES = {  # of each public name; the imports above say the same to type chec
     "TrainingError": "core.errors",
     "audit": "datasets.auditing",
     "calibrate": "evaluation.calibrate",
-    "draw": "prediction.drawing",
+    "draw": "prediction.marking",
     "evaluate": "evaluation.evaluate",
     "export": "model.export",
     "inspect": "evaluation.inspect",

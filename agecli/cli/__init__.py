@@ -20,7 +20,7 @@ from agecli.cli.info import info
 from agecli.cli.inspect import inspect
 from agecli.cli.outputs import Command
 from agecli.cli.plot import plot
-from agecli.cli.predict import predict
+from agecli.cli.predict import EXAMPLES, predict
 from agecli.cli.preprocess import preprocess
 from agecli.cli.split import split
 from agecli.cli.study import study
@@ -114,7 +114,7 @@ def options(
 
 
 for command in (preprocess, train, evaluate, calibrate, split, audit, predict, export, study, inspect, info, toy):
-    app.command(cls=Command)(command)
+    app.command(cls=Command, epilog=EXAMPLES if command is predict else None)(command)
 app.add_typer(plot, name="plot")
 
 

@@ -52,7 +52,7 @@ PaperForm = Annotated[
 ]
 
 
-def _file(path: Path | None) -> Path | None:
+def output_file(path: Path | None) -> Path | None:
     """The file of --output; None, which is stdout, for `-`."""
     return None if path == Path("-") else path
 
@@ -60,7 +60,7 @@ def _file(path: Path | None) -> Path | None:
 Output = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", callback=_file, help="Write the result to a file, whole or not at all; - is stdout."
+        "--output", "-o", callback=output_file, help="Write the result to a file, whole or not at all; - is stdout."
     ),
 ]
 SETUPS = "The protocol: random, I, II, III, lopo, cacd-train, cacd-val, subject or column."

@@ -18,11 +18,11 @@ from agecli.cli.options import (
     TIMEOUT,
     Device,
     MaxMemory,
-    Output,
     Quiet,
     Timeout,
     Verbose,
     listen,
+    output_file,
 )
 from agecli.cli.outputs import Force
 from agecli.core.display import visible
@@ -45,60 +45,136 @@ class Format(str, Enum):
 FEW = 100  # photos before progress is shown: rich takes time to load
 
 
-Photos = Annotated[list[str], typer.Argument(help="Files, folders, globs, @list, or - for names on stdin.")]
+INPUTS, FACES, RECORDS, OUTPUT = "Inputs", "Faces", "Records", "Output"  # groups of options
+EXAMPLES = "\n\n".join(  # typer joins lines that no empty line separates
+    (
+        "Examples:",
+        "agecli predict photo.jpg   # every face: age, interval, distribution",
+        "agecli predict holidays/ --videos -o ages.csv   # a folder, into a file",
+        "agecli predict *.jpg --draw drawn/   # copies with boxes and ages",
+        "agecli predict film.mp4 --every 200ms --per-person   # a video",
+        "cat photo.jpg | agecli predict - --format json   # a picture on stdin",
+        "find . -name '*.jpg' -print0 | agecli predict -0 -   # names on stdin",
+    )
+)
+Photos = Annotated[
+    list[str], typer.Argument(help="Files, folders, globs, @list, or - for a picture or names on stdin.")
+]
 Model = Annotated[
     Path | None,
     typer.Option(
-        "--model", "-m", help="A checkpoint (.safetensors) or an exported model (.onnx).", show_default="default"
+        *("--model", "-m"),
+        help="A checkpoint (.safetensors) or an exported model (.onnx).",
+        show_default="default",
+        rich_help_panel=RECORDS,
     ),
 ]
-NoDetect = Annotated[bool, typer.Option("--no-detect", help="The photos are aligned faces already.")]
-Detector = Annotated[str, typer.Option(help=DETECTORS)]
-Largest = Annotated[bool, typer.Option("--largest", help="Only the main face of each photo: large and central.")]
-MinFace = Annotated[int, typer.Option(min=0, help="Leave out faces smaller than this, in pixels.")]
+NoDetect = Annotated[
+    bool, typer.Option("--no-detect", help="The photos are aligned faces already.", rich_help_panel=FACES)
+]
+Detector = Annotated[str, typer.Option(help=DETECTORS, rich_help_panel=FACES)]
+Largest = Annotated[
+    bool,
+    typer.Option("--largest", help="Only the main face of each photo: large and central.", rich_help_panel=FACES),
+]
+MinFace = Annotated[
+    int, typer.Option(min=0, help="Leave out faces smaller than this, in pixels.", rich_help_panel=FACES)
+]
 MinScore = Annotated[
     float | None,
-    typer.Option(min=0, max=1, help="Leave out faces with a lower detector score.", show_default="none"),
+    typer.Option(
+        min=0, max=1, help="Leave out faces with a lower detector score.", show_default="none", rich_help_panel=FACES
+    ),
 ]
-Fast = Annotated[bool, typer.Option("--fast", help="Look for large faces only, at 192 pixels.")]
-Closer = Annotated[bool, typer.Option("--closer", help="Look for small faces in every photo, at up to 16 megapixels.")]
+Fast = Annotated[bool, typer.Option("--fast", help="Look for large faces only, at 192 pixels.", rich_help_panel=FACES)]
+Closer = Annotated[
+    bool,
+    typer.Option(
+        "--closer", help="Look for small faces in every photo, at up to 16 megapixels.", rich_help_panel=FACES
+    ),
+]
 Readout = Annotated[
-    str | None, typer.Option(help="Point estimate: mean, median or mode.", show_default="as the model was trained")
+    str | None,
+    typer.Option(
+        help="Point estimate: mean, median or mode.", show_default="as the model was trained", rich_help_panel=RECORDS
+    ),
 ]
-Null = Annotated[bool, typer.Option("--null", "-0", help="Names on stdin and in lists end with a null byte.")]
+Null = Annotated[
+    bool,
+    typer.Option("--null", "-0", help="Names on stdin and in lists end with a null byte.", rich_help_panel=INPUTS),
+]
 AbstainAbove = Annotated[
-    float | None, typer.Option(min=0, help="Mark faces whose interval is wider than this.", metavar="YEARS")
+    float | None,
+    typer.Option(min=0, help="Mark faces whose interval is wider than this.", metavar="YEARS", rich_help_panel=RECORDS),
 ]
 Over = Annotated[
-    float | None, typer.Option(help="Age check: the probability of being this old, and a decision.", metavar="AGE")
+    float | None,
+    typer.Option(
+        help="Age check: the probability of being this old, and a decision.", metavar="AGE", rich_help_panel=RECORDS
+    ),
 ]
-OverConfidence = Annotated[float, typer.Option(help="Decide `over` from this probability on, else `challenge`.")]
-Distribution = Annotated[bool, typer.Option("--distribution", help="Add the probability of each year of age.")]
-Draw = Annotated[Path | None, typer.Option(help="Write copies of the photos with boxes and ages to this folder.")]
-Every = Annotated[str, typer.Option(help="Time between two frames of a video: 1s, 500ms, 2m.")]
+OverConfidence = Annotated[
+    float, typer.Option(help="Decide `over` from this probability on, else `challenge`.", rich_help_panel=RECORDS)
+]
+Distribution = Annotated[
+    bool,
+    typer.Option("--distribution", help="Add the probability of each year of age.", rich_help_panel=RECORDS),
+]
+Draw = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write copies of the photos and videos with boxes and ages to this folder.", rich_help_panel=OUTPUT
+    ),
+]
+Every = Annotated[str, typer.Option(help="Time between two frames of a video: 1s, 500ms, 2m.", rich_help_panel=INPUTS)]
 PerPerson = Annotated[
-    bool, typer.Option("--per-person", help="One record for each person of a video, pooled over its frames.")
+    bool,
+    typer.Option(
+        "--per-person", help="One record for each person of a video, pooled over its frames.", rich_help_panel=RECORDS
+    ),
 ]
-Videos = Annotated[bool, typer.Option("--videos", help="Predict the videos in folders, too.")]
+Videos = Annotated[bool, typer.Option("--videos", help="Predict the videos in folders, too.", rich_help_panel=INPUTS)]
 BatchSize = Annotated[int, typer.Option(help="Faces per batch.")]
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="Processes that read photos and find faces.", show_default="all cores")
+    int | None,
+    typer.Option(min=1, help="Processes that read photos and find faces.", show_default="all cores"),
 ]
 Form = Annotated[
     Format | None,
     typer.Option(
-        "--format", "-f", help="How to write records.", show_default="by FILE's ending; table on a terminal, else jsonl"
+        *("--format", "-f"),
+        help="How to write records.",
+        show_default="by the ending of FILE; table on a terminal, else jsonl",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        *("--output", "-o"),
+        callback=output_file,
+        metavar="FILE",
+        help="Write records to a file, whole or not at all; - is stdout.",
+        rich_help_panel=OUTPUT,
     ),
 ]
 SafeCsv = Annotated[
-    bool, typer.Option("--safe-csv", help="Put ' before CSV cells that a spreadsheet would run as formulas.")
+    bool,
+    typer.Option(
+        "--safe-csv", help="Put ' before CSV cells that a spreadsheet would run as formulas.", rich_help_panel=OUTPUT
+    ),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run with the same --output.")]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Continue an interrupted run with the same --output.", rich_help_panel=OUTPUT),
+]
 
 
 def predict(
     photos: Photos,
-    model: Model = None,
+    null: Null = False,
+    every: Every = "1s",
+    videos: Videos = False,
     no_detect: NoDetect = False,
     detector: Detector = "auto",
     largest: Largest = False,
@@ -106,26 +182,24 @@ def predict(
     min_score: MinScore = None,
     fast: Fast = False,
     closer: Closer = False,
+    model: Model = None,
     readout: Readout = None,
-    null: Null = False,
     abstain_above: AbstainAbove = None,
     over: Over = None,
     over_confidence: OverConfidence = 0.95,
     distribution: Distribution = False,
-    draw: Draw = None,
-    every: Every = "1s",
     per_person: PerPerson = False,
-    videos: Videos = False,
+    form: Form = None,
+    output: Output = None,
+    force: Force = False,
+    resume: Resume = False,
+    safe_csv: SafeCsv = False,
+    draw: Draw = None,
     batch_size: BatchSize = 32,
     workers: Workers = None,
     max_memory: MaxMemory = MAX_MEMORY,
     timeout: Timeout = TIMEOUT,
-    resume: Resume = False,
     device: Device = "auto",
-    form: Form = None,
-    output: Output = None,
-    force: Force = False,
-    safe_csv: SafeCsv = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
@@ -58,7 +59,62 @@ def count_frames(name: str, every: float) -> int:
         video.release()
     if not (0 < count < 1e9 and 0 < rate < 1e6):
         return 1
-    return max(1, round(min(count, math.ceil(count / rate / every))))
+    return max(1, round(min(count, math.ceil(count / rate / every)) if every else count))
+
+
+def frame_rate(name: str) -> float:
+    """The frames per second of a video, by its header; 25 if it does not say, or something absurd."""
+    video = cv2.VideoCapture(name)
+    try:
+        rate = float(video.get(cv2.CAP_PROP_FPS))
+    finally:
+        video.release()
+    return rate if 0.1 <= rate <= 1000 else 25.0
+
+
+class VideoFile:
+    """An MP4 file that frames are written to, as (H, W, 3) arrays of RGB; the first one determines the size.
+
+    path: a file name, with any ending;   rate: frames per second. Raises OSError if frames can't be written.
+
+        with VideoFile(Path("out.mp4"), 25.0) as video:
+            video.write(photo)
+    """
+
+    def __init__(self, path: Path, rate: float) -> None:
+        self.path, self.rate, self.count = path, rate, 0
+        self.temporary = path.with_name(f"{path.name}.mp4")  # OpenCV chooses the kind of file by the ending
+        self.writer: cv2.VideoWriter | None = None
+
+    def __enter__(self) -> VideoFile:
+        return self
+
+    def write(self, photo: Photo) -> None:
+        """Append one frame."""
+        height, width = photo.shape[:2]
+        if self.writer is None:
+            if not _is_utf8(str(self.temporary)):
+                raise OSError("the name of its drawing is not UTF-8")
+            self.writer = cv2.VideoWriter(
+                str(self.temporary), cv2.VideoWriter.fourcc(*"mp4v"), self.rate, (width, height)
+            )
+            if not self.writer.isOpened():
+                raise OSError(f"a video of {width} x {height} pixels can't be written")
+        self.writer.write(np.ascontiguousarray(photo[:, :, ::-1]))
+        self.count += 1
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        """Finish the file. OpenCV does not say if the disk is full, so that the frames are counted again."""
+        try:
+            if self.writer is not None:
+                self.writer.release()
+            if kind is None:
+                written = count_frames(str(self.temporary), 0.0)
+                if written != self.count:
+                    raise OSError(errno.ENOSPC, f"only {written} of {self.count} frames were written")
+                os.replace(self.temporary, self.path)
+        finally:
+            self.temporary.unlink(missing_ok=True)
 
 
 def _is_utf8(name: str) -> bool:
@@ -71,7 +127,7 @@ def _is_utf8(name: str) -> bool:
 
 
 def frames(name: str, every: float) -> Iterator[Frame]:
-    """The first frame at or after 0, `every`, 2 `every`, … seconds.
+    """The first frame at or after 0, `every`, 2 `every`, … seconds; all frames if `every` is 0.
 
     Raises UnreadableError if the file is missing, a pipe, or not a video that OpenCV can decode.
 
@@ -98,7 +154,8 @@ def frames(name: str, every: float) -> Iterator[Frame]:
             if good:
                 found += 1
                 yield Frame(name, round(time, 3), np.asarray(photo[:, :, ::-1], dtype=np.uint8))
-            due = (time // every + 1) * every if time >= due + every else due + every
+            if every:
+                due = (time // every + 1) * every if time >= due + every else due + every
         if not found:
             raise UnreadableError("it is not a video, or of a kind that can't be read")
     finally:

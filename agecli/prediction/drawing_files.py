@@ -6,13 +6,15 @@ import hashlib
 import itertools
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from PIL import Image
 
-from agecli.core.files import write_bytes
+from agecli.core.files import write_all, write_bytes, write_whole
 from agecli.core.records import Record
 from agecli.images.encoding import KINDS, encode
+from agecli.prediction.drawn_video import draw_video
 
 SOFTWARE = 0x0131  # the EXIF tag that holds the mark
 NEAR = 4096  # bytes at both ends of a file in which EXIF data of this size is found
@@ -21,13 +23,13 @@ NEAR = 4096  # bytes at both ends of a file in which EXIF data of this size is f
 def drawing_path(folder: Path, record: Record) -> Path:
     """The file for the drawing of a record's photo: the photo's own path below `folder`, ".." as "_".
 
-    Frames of a video go into a folder named after the video, by their time. See `free_path` for names that are taken.
+    The drawing of a video is a video, in an MP4 file. See `free_path` for names that are taken.
     """
     source = PurePath(record.source)
     parts = ["_" if part == ".." else part for part in source.parts if part != source.anchor]
     path = folder.joinpath(*parts)
     if record.time is not None:
-        return path / f"{record.time:010.3f}s.jpg"
+        return path if path.suffix.lower() == ".mp4" else path.with_name(f"{path.name}.mp4")
     return path if path.suffix.lower() in KINDS else path.with_name(f"{path.name}.jpg")
 
 
@@ -47,9 +49,8 @@ def free_path(folder: Path, record: Record) -> Path:
 
 
 def mark_of(record: Record) -> str:
-    """The mark of the drawings of a photo or frame: a hash of its path, which a shared drawing does not give away."""
-    place = f"{os.path.abspath(record.source)}\0{record.time}"
-    return f"agecli drawing {hashlib.sha256(os.fsencode(place)).hexdigest()[:16]}"
+    """The mark of the drawings of a photo or video: a hash of its path, which a shared drawing does not give away."""
+    return f"agecli drawing {hashlib.sha256(os.fsencode(os.path.abspath(record.source))).hexdigest()[:16]}"
 
 
 def write_drawing(path: Path, drawing: Image.Image, record: Record) -> None:
@@ -58,6 +59,19 @@ def write_drawing(path: Path, drawing: Image.Image, record: Record) -> None:
     exif[SOFTWARE] = mark_of(record)
     content = encode(drawing, KINDS[path.suffix.lower()], quality=92, exif=exif)
     write_bytes(path, content, sync=False, follow=False)
+
+
+def write_drawn_video(path: Path, records: Sequence[Record], every: float) -> None:
+    """Draw a video, given all its records, as an MP4 file with its mark, whole or not at all, and not through a link.
+
+    every: seconds between two predicted frames. The mark is in a box of the type `free` at the end, which players skip.
+    Raises UnreadableError if the video can't be read, DiskFullError or OSError if the drawing can't be written.
+    """
+    mark = mark_of(records[0]).encode()
+    with write_whole(path, sync=False, follow=False) as part:
+        draw_video(records[0].source, records, part, every)
+        with part.open("ab") as file:
+            write_all(file, (len(mark) + 8).to_bytes(4, "big") + b"free" + mark)
 
 
 def _has_mark(path: Path, mark: str) -> bool:

@@ -41,7 +41,8 @@ def test_drawings_keep_the_names_and_folders_of_their_photos(tmp_path: Path) -> 
     assert drawing_path(tmp_path, face("x/y.png")) == tmp_path / "x/y.png"
     assert drawing_path(tmp_path, face("../x/y.bmp")) == tmp_path / "_/x/y.bmp.jpg"
     assert drawing_path(tmp_path, face("/x/y.jpg")) == tmp_path / "x/y.jpg"
-    assert drawing_path(tmp_path, face("v.mp4", time=61.5)) == tmp_path / "v.mp4/000061.500s.jpg"
+    assert drawing_path(tmp_path, face("v.mp4", time=61.5)) == tmp_path / "v.mp4"
+    assert drawing_path(tmp_path, face("x/v.avi", time=61.5)) == tmp_path / "x/v.avi.mp4"
 
 
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".JPEG", ".bmp"])

@@ -43,7 +43,8 @@ def moving(x: float, speed: float, time: float, y: float = 100, side: int = 80) 
 @pytest.mark.parametrize("seed", range(5))
 def test_two_faces_that_cross_keep_their_numbers(step: float, seed: int) -> None:
     noise = random.Random(seed)
-    tracker, before = Tracker(), {}
+    tracker = Tracker()
+    before: dict[str, int] = {}
     for time in np.arange(0, 5, step).tolist():
         left = moving(0, 120, time, 100 + noise.uniform(-3, 3))
         right = moving(600, -120, time, 115 + noise.uniform(-3, 3))
