@@ -163,9 +163,9 @@ def _predict(selection: Selection, device: torch.device, workers: int | None, pr
     for measurement in selection.measurements:
         checkpoint = load_checkpoint(measurement.checkpoint)
         if not selection.own_test_parts:
-            checkpoint.warn_of_frame(selection.data)
             paths = [sample.path for sample in measurement.manifest.samples]
             check_aligned(selection.data, paths, checkpoint.card.alignment, str(measurement.checkpoint), "evaluate")
+            checkpoint.warn_of_frame(selection.data)
         source = source_of(measurement.checkpoint, measurement.manifest, measurement.fold.test)
         broken: dict[str, str] = {}
         predictions = stored_predictions(measurement, selection.folder(), source)

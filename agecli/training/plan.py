@@ -79,10 +79,10 @@ def _new_run(request: Request, folder: Path, config: Config) -> PlannedRun:
     if alignment := Alignment.read(data):
         config = replace(config, {f"alignment.{name}": value for name, value in vars(alignment).items()})
     manifest, folds = plan(data, config, request.selection.get("list"), request.selection.get("exclude"))
-    if initial:
-        initial.warn_of_frame(data)
     if not alignment:
         _check_eyes(data, manifest, config, initial)
+    if initial:
+        initial.warn_of_frame(data)
     smallest = min(len(fold.train) for fold in folds)
     if config.training.batch_size > smallest:
         raise InputError(
