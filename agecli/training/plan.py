@@ -21,7 +21,6 @@ from agecli.datasets.protocols import Fold
 from agecli.datasets.splitting import plan
 from agecli.images.alignment import Alignment
 from agecli.model.checkpoint import Checkpoint
-from agecli.model.specs import SPECS
 from agecli.training import distributed
 from agecli.training.initialisation import load_initial, take_over
 from agecli.training.run_folder import Run, is_barely_begun, is_run, open_run, read_faces
@@ -80,7 +79,7 @@ def _new_run(request: Request, folder: Path, config: Config) -> PlannedRun:
         config = replace(config, {f"alignment.{name}": value for name, value in vars(alignment).items()})
     manifest, folds = plan(data, config, request.selection.get("list"), request.selection.get("exclude"))
     if not alignment:
-        _check_eyes(data, manifest, config, initial)
+        _check_eyes(data, manifest, config)
     if initial:
         initial.warn_of_frame(data)
     smallest = min(len(fold.train) for fold in folds)
@@ -93,12 +92,10 @@ def _new_run(request: Request, folder: Path, config: Config) -> PlannedRun:
     return PlannedRun(run, manifest, folds, initial)
 
 
-def _check_eyes(data: Path, manifest: Manifest, config: Config, initial: Checkpoint | None) -> None:
-    """Raise InputError if the pictures of a folder without an alignment.toml are photos and not aligned faces."""
-    name = config.backbone.name
-    known = initial.card.alignment if initial else SPECS[name].alignment if name in SPECS else None
+def _check_eyes(data: Path, manifest: Manifest, config: Config) -> None:
+    """Raise InputError if the eyes in a folder without an alignment.toml are all over the place: it holds photos."""
     paths = [sample.path for sample in manifest.samples]
-    check_aligned(data, paths, known, config.init or name, "train", or_align=False)
+    check_aligned(data, paths, None, config.init or config.backbone.name, "train", or_align=False)
 
 
 def _resumed_run(request: Request, folder: Path) -> PlannedRun:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,21 @@ Mine = tuple[Path, Recalibration]
 
 
 @pytest.fixture(scope="module")
-def mine(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Mine:
+def faces(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cartoons as faces aligned for the bundled model."""
+    folder = tmp_path_factory.mktemp("data") / "faces"
+    shutil.copytree(toy, folder)
+    alignment = OnnxPredictor(bundled(".onnx")).card.alignment
+    assert alignment is not None
+    (folder / "alignment.toml").write_text(alignment.to_toml())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def mine(faces: Path, tmp_path_factory: pytest.TempPathFactory) -> Mine:
     """The bundled model, calibrated on cartoons, which it takes for people of some other age."""
     out = tmp_path_factory.mktemp("models") / "mine.onnx"
-    return out, agecli.calibrate("default", data=toy, out=out)
+    return out, agecli.calibrate("default", data=faces, out=out)
 
 
 def test_the_new_file_has_the_same_network_and_other_intervals(mine: Mine) -> None:
@@ -43,9 +55,9 @@ def test_coverage_after_is_about_nominal_and_the_error_no_larger(mine: Mine) -> 
     assert result.after.mae <= result.before.mae + 0.01
 
 
-def test_predictions_use_the_new_calibration(mine: Mine, toy: Path) -> None:
+def test_predictions_use_the_new_calibration(mine: Mine, faces: Path) -> None:
     path, _ = mine
-    face = next((toy / "images").iterdir())
+    face = next((faces / "images").iterdir())
     (record,) = agecli.predict(face, model=path, no_detect=True)
     assert record.shift is not None
     assert record.age is not None
@@ -54,19 +66,25 @@ def test_predictions_use_the_new_calibration(mine: Mine, toy: Path) -> None:
     assert record.low <= record.age <= record.high
 
 
-def test_nothing_is_overwritten_and_too_few_faces_are_an_error(mine: Mine, toy: Path) -> None:
+def test_nothing_is_overwritten_and_too_few_faces_are_an_error(mine: Mine, faces: Path) -> None:
     path, _ = mine
     with pytest.raises(InputError, match="exists already"):
-        agecli.calibrate("default", data=toy, out=path)
-    (path.parent / "few.txt").write_text("".join(f"{p.name}\n" for p in sorted((toy / "images").iterdir())[:100]))
+        agecli.calibrate("default", data=faces, out=path)
+    (path.parent / "few.txt").write_text("".join(f"{p.name}\n" for p in sorted((faces / "images").iterdir())[:100]))
     done = invoke(
-        "calibrate", "default", "--data", toy, "--out", path.with_name("b.onnx"), "--exclude", path.parent / "few.txt"
+        "calibrate", "default", "--data", faces, "--out", path.with_name("b.onnx"), "--exclude", path.parent / "few.txt"
     )
     assert done.exit_code == 2
     assert "too few" in done.stderr
 
 
-def test_the_command_prints_before_and_after(toy: Path, tmp_path: Path) -> None:
-    done = invoke("calibrate", "default", "--data", toy, "--out", tmp_path / "m.onnx", "--format", "jsonl")
+def test_the_command_prints_before_and_after(faces: Path, tmp_path: Path) -> None:
+    done = invoke("calibrate", "default", "--data", faces, "--out", tmp_path / "m.onnx", "--format", "jsonl")
     assert done.exit_code == 0, done.stderr
     assert [json.loads(line)["model"] for line in done.stdout.splitlines()] == ["before", "after"]
+
+
+def test_photos_that_are_not_aligned_are_refused(toy: Path, tmp_path: Path) -> None:
+    done = invoke("calibrate", "default", "--data", toy, "--out", tmp_path / "m.onnx")
+    assert done.exit_code == 2
+    assert "--for default" in done.stderr
