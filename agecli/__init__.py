@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agecli.datasets.auditing import audit as audit
     from agecli.datasets.preprocessing import preprocess as preprocess
     from agecli.datasets.splitting import split as split
+    from agecli.evaluation.calibrate import calibrate as calibrate
     from agecli.evaluation.evaluate import evaluate as evaluate
     from agecli.evaluation.inspect import inspect as inspect
     from agecli.model.export import export as export
@@ -51,6 +52,7 @@ _MODULES = {  # of each public name; the imports above say the same to type chec
     "Summary": "prediction.predictions",
     "TrainingError": "core.errors",
     "audit": "datasets.auditing",
+    "calibrate": "evaluation.calibrate",
     "draw": "prediction.marking",
     "evaluate": "evaluation.evaluate",
     "export": "model.export",
@@ -75,6 +77,7 @@ __all__ = [
     "TrainingError",
     "__version__",
     "audit",
+    "calibrate",
     "draw",
     "evaluate",
     "export",

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from agecli.cli.audit import audit
+from agecli.cli.calibrate import calibrate
 from agecli.cli.evaluate import evaluate
 from agecli.cli.export import export
 from agecli.cli.info import info
@@ -112,7 +113,7 @@ def options(
     """The age of a face, by Deep Differentiable Random Forests."""
 
 
-for command in (preprocess, train, evaluate, split, audit, predict, export, study, inspect, info, toy):
+for command in (preprocess, train, evaluate, calibrate, split, audit, predict, export, study, inspect, info, toy):
     app.command(cls=Command, epilog=EXAMPLES if command is predict else None)(command)
 app.add_typer(plot, name="plot")
 

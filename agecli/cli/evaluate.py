@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agecli.cli.options import Device, Exclude, Output, PaperForm, Quiet, Verbose, Workers, form_of, listen
+from agecli.cli.options import Align, Device, Exclude, Output, PaperForm, Quiet, Verbose, Workers, form_of, listen
 from agecli.cli.outputs import Force
 from agecli.core.errors import InputError
 
@@ -42,6 +42,10 @@ def evaluate(
         typer.Option(help="Age checks: a legal age, or a legal and a challenge age, as in 18,25.", metavar="AGE[,AGE]"),
     ] = None,
     exclude: Exclude = None,
+    align: Align = False,
+    allow_seen: Annotated[
+        bool, typer.Option("--allow-seen", help="Exit with 0 even if the model was trained on some of the photos.")
+    ] = False,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report with tables, figures and faces.")] = None,
     out: Annotated[
         Path | None,
@@ -77,6 +81,7 @@ def evaluate(
             readout=readout,
             challenge=ages,
             exclude=exclude,
+            align=align,
             out=out,
             device=device,
             workers=workers,
@@ -85,6 +90,15 @@ def evaluate(
     _write(results, ages, report, form_of(form, output), output)
     if broken := {path for result in results for path in result.broken}:
         typer.echo(f"{len(broken)} picture(s) could not be read and were left out", err=True)
+    misleading = [] if allow_seen else [result for result in results if result.misleading]
+    for result in misleading:
+        log.error(
+            "%s has seen %.1f %% of these photos in training or selection: this is not its error on new faces."
+            " Measure on others, or give --allow-seen",
+            result.model,
+            100 * (result.seen or 0),
+        )
+    if broken or misleading:
         raise typer.Exit(1)
 
 

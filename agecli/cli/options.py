@@ -70,6 +70,7 @@ List = Annotated[
     Path | None, typer.Option("--list", help="Only these photos: a file of names, or a CSV with a column path.")
 ]
 Exclude = Annotated[Path | None, typer.Option(help="All but these photos, as `audit` writes them.")]
+Align = Annotated[bool, typer.Option("--align", help="The pictures are photos: find and align their faces first.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="Any other setting, section.key=value. `agecli info --settings` lists them."),

@@ -15,6 +15,7 @@ from agecli.core.errors import InputError
 from agecli.core.files import is_stream
 
 HEAD = 1 << 16  # bytes at both ends of a file that are looked at
+HEADER = 1 << 24  # bytes of the header of a checkpoint that are looked at
 # The first columns of the tables that are written to files which users name: of `predict`, `split`, `audit`, …
 TABLES = (
     ("schema", "source", "status"),
@@ -75,7 +76,7 @@ def kind_of(path: Path) -> str:
         return "picture"
     if PAGE in head:
         return "page"
-    return "model" if _is_model(head) else "foreign"
+    return "model" if _is_model(path, head) else "foreign"
 
 
 def _is_table(head: bytes, tail: bytes) -> bool:
@@ -93,13 +94,14 @@ def _is_table(head: bytes, tail: bytes) -> bool:
     return any(tuple(names[: len(table)]) == table for table in TABLES)
 
 
-def _is_model(head: bytes) -> bool:
+def _is_model(path: Path, head: bytes) -> bool:
     """Whether a file is an exported model: ONNX by agecli, or a checkpoint with weights in 16 bits."""
     if b"\x12\x06agecli" in head[:64]:  # the producer's name, field 2 of the message
         return True
     try:
         (length,) = struct.unpack("<Q", head[:8])
-        header = head[8 : 8 + min(length, HEAD)].decode("utf-8", "replace")
     except struct.error:
         return False
+    with path.open("rb") as file:  # the fingerprint of a model has up to a megabyte
+        header = file.read(8 + min(length, HEADER))[8:].decode("utf-8", "replace")
     return f'"kind":"{CHECKPOINT}"' in header.replace(" ", "") and '"dtype":"F16"' in header.replace(" ", "")

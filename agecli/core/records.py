@@ -31,11 +31,12 @@ OPTIONAL_COLUMNS = (
     "first",
     "last",
     "abstain",
+    "shift",
     "over",
     "p_over",
     "decision",
     "distribution",
-)  # only if they were requested
+)  # only if they were requested, or the model tells them
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class Record:
     eyes: float | None = None  # distance between the pupils, in pixels of the photo
     sharpness: float | None = None  # of the aligned face (`agecli.images.quality.sharpness`)
     abstain: bool | None = None  # whether the interval is wider than `abstain_above`
+    shift: float | None = None  # how unlike the calibration faces it looks: above 1 for one in a hundred of those
     over: float | None = None  # the age of `over`, in years
     p_over: float | None = None  # predicted probability that the person is that old
     decision: str | None = None  # over: p_over is at least `over_confidence`; challenge: ask for a proof of age

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from agecli.images.face_frames import lowest_frequencies
 from agecli.images.reading import MOST_PIXELS, read_reduced
 
 Floats = NDArray[np.float32]
@@ -32,18 +33,17 @@ FLAT = 2.0  # grey levels; a photo with a smaller standard deviation, such as a 
 BLOCK = 1 << 17  # pairs of hashes compared at a time: 1 MB, which fits into a core's cache
 
 
-def _lowest_frequencies() -> tuple[Ints, Ints]:
+def _dealt_frequencies() -> tuple[Ints, Ints]:
     """Rows and columns of the 64 lowest frequencies of a DCT, without the mean: scaling and compression keep them.
 
     Neighbouring frequencies are correlated, so they are dealt to the bands in turn: no band is equal in most photos.
     """
-    rows, columns = np.indices((16, 16))
-    lowest = np.argsort(np.hypot(rows, columns) + 1e-6 * rows, axis=None)[1 : BITS + 1]
-    dealt = np.concatenate([lowest[band::BANDS] for band in range(BANDS)])
-    return rows.ravel()[dealt], columns.ravel()[dealt]
+    dealt = np.concatenate([np.arange(band, BITS, BANDS) for band in range(BANDS)])
+    rows, columns = lowest_frequencies(BITS)
+    return rows[dealt], columns[dealt]
 
 
-ROWS, COLUMNS = _lowest_frequencies()
+ROWS, COLUMNS = _dealt_frequencies()
 WEIGHTS = np.hypot(ROWS, COLUMNS).astype(np.float32)  # natural images have amplitudes of about 1 / frequency
 # A cosine with an odd number of half waves changes its sign when mirrored, so mirrored photos need not be read.
 MIRROR = np.where(COLUMNS % 2, -1, 1).astype(np.float32)

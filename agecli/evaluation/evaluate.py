@@ -15,10 +15,13 @@ import torch
 from agecli.core.ages import READOUTS, Readout
 from agecli.core.errors import InputError
 from agecli.core.files import write_csv
+from agecli.datasets.alignment_check import align_folder, check_aligned
 from agecli.datasets.protocols import leakage
 from agecli.evaluation.conditions import photo_conditions
 from agecli.evaluation.inference import infer, stored_predictions
+from agecli.evaluation.seen import MOST_SEEN, Known, seen_faces, seen_share
 from agecli.evaluation.selection import EvaluationRequest, Measurement, Selection, select
+from agecli.images.alignment import Alignment
 from agecli.model.bundled import DEFAULT, named
 from agecli.model.checkpoint import load_checkpoint
 from agecli.model.devices import keep_memory, pick_device
@@ -26,11 +29,12 @@ from agecli.scoring.challenge import CHECK_COLUMNS, check_rows
 from agecli.scoring.comparison import compare, on_common_faces
 from agecli.scoring.gaps import GAP_COLUMNS, largest_gaps
 from agecli.scoring.groups import MetricRow, breakdown, columns, condition_rows
-from agecli.scoring.metrics import Metrics, Predictions, measure, pool, tidy
+from agecli.scoring.metrics import Metrics, Predictions, measure, pick, pool, tidy
+from agecli.scoring.shift import ShiftMonitor, read_statistics
 from agecli.training.inference import source_of
 from agecli.training.inputs import Inputs, Progress, make_inputs, no_progress
 from agecli.training.results import write_pooled, write_results
-from agecli.training.run_folder import write_report
+from agecli.training.run_folder import open_run, write_report
 
 log = logging.getLogger("agecli")
 POOLED = "pooled"  # the name of the result of all folds together
@@ -48,6 +52,35 @@ class Result:
     rows: list[MetricRow]  # of metrics.csv and conditions.csv: all faces, then groups
     leakage: float | None  # share of faces whose subject is in the training part; None if not known
     broken: dict[str, str]  # the reason for each picture that could not be read, by path
+    known: Known | None = None  # what the model knows of each face (`evaluation.seen`); None if its file does not say
+    own_test_part: bool = False  # whether the faces were kept apart when the model was trained
+
+    @property
+    def seen(self) -> float | None:
+        """The share of faces that the model was trained, selected or calibrated on; None if it is not known.
+
+        0 for the test part of a run, which was kept apart; its near-duplicates are in `known`.
+        """
+        return 0.0 if self.own_test_part else seen_share(self.known)
+
+    @property
+    def misleading(self) -> bool:
+        """Whether the model has seen so many of the faces that the metrics don't tell its error on new ones."""
+        return (self.seen or 0.0) > MOST_SEEN
+
+    def apart(self) -> list[dict[str, Any]]:
+        """The metrics of seen and of unseen faces, each as a table row; none if all faces are of one kind."""
+        if self.known is None or self.seen in (None, 0.0, 1.0):
+            return []
+        parts = (("seen", self.known > 0, 1.0), ("unseen", self.known == 0, 0.0))
+        return [
+            {
+                **breakdown(pick(self.predictions, np.flatnonzero(some)))[0],
+                "model": f"{self.name}, {name}",
+                "seen": share,
+            }
+            for name, some, share in parts
+        ]
 
     @property
     def metrics(self) -> Metrics:
@@ -55,8 +88,8 @@ class Result:
         return measure(self.predictions)
 
     def row(self) -> dict[str, Any]:
-        """The metrics over all faces as a table row: the first of `rows`, with `model` and `leakage`."""
-        return {**self.rows[0], "model": self.name, "leakage": tidy(self.leakage)}
+        """The metrics over all faces as a table row: the first of `rows`, with `model`, `seen` and `leakage`."""
+        return {**self.rows[0], "model": self.name, "seen": tidy(self.seen), "leakage": tidy(self.leakage)}
 
 
 def evaluate(
@@ -66,6 +99,7 @@ def evaluate(
     readout: str | None = None,
     challenge: Sequence[float] = (),
     exclude: str | Path | None = None,
+    align: bool = False,
     out: str | Path | None = None,
     device: str = "auto",
     workers: int | None = None,
@@ -83,6 +117,7 @@ def evaluate(
     readout: mean, median or mode; the model's own by default
     challenge: ages in years of age checks (see `scoring.age_checks.error_rates`)
     exclude: a file of photos to leave out, as `audit` writes it
+    align: `data` holds photos, whose faces are found and aligned first
     out: folder for the results; by default the run, or a folder beside the checkpoint
     progress: called with the numbers of faces done and in all while features are computed
     Returns a result for each fold or checkpoint.
@@ -102,8 +137,9 @@ def evaluate(
         folder = Path(out) if out else None
         if folder and len(distinct) > 1:
             folder /= f"{number}-{path.stem}"
+        faces = _aligned_for(path, data) if align and data is not None else data
         request = EvaluationRequest(
-            path, data, setup, cast("Readout | None", readout), tuple(challenge), exclude, folder
+            path, faces, setup, cast("Readout | None", readout), tuple(challenge), exclude, folder
         )
         selection = select(request)
         results += _write(selection, _predict(selection, target, workers, progress))
@@ -127,6 +163,8 @@ def _predict(selection: Selection, device: torch.device, workers: int | None, pr
     for measurement in selection.measurements:
         checkpoint = load_checkpoint(measurement.checkpoint)
         if not selection.own_test_parts:
+            paths = [sample.path for sample in measurement.manifest.samples]
+            check_aligned(selection.data, paths, checkpoint.card.alignment, str(measurement.checkpoint), "evaluate")
             checkpoint.warn_of_frame(selection.data)
         source = source_of(measurement.checkpoint, measurement.manifest, measurement.fold.test)
         broken: dict[str, str] = {}
@@ -151,10 +189,19 @@ def _predict(selection: Selection, device: torch.device, workers: int | None, pr
     return predicted
 
 
+def _aligned_for(model: Path, data: str | Path) -> Path:
+    """The faces of a folder of photos, aligned as a run or checkpoint needs them."""
+    if not model.is_dir():
+        return align_folder(Path(data), load_checkpoint(model).card.alignment)
+    known = open_run(model).config.alignment
+    alignment = Alignment(known.size, known.eye_distance, known.eye_height) if known.size else None
+    return align_folder(Path(data), alignment)
+
+
 def _write(selection: Selection, predicted: Sequence[_Predicted]) -> list[Result]:
     """Measure the predictions, and write all files of an evaluation to one folder."""
     folder = selection.folder(complete=not any(part.broken for part in predicted))
-    results = [_write_one(selection.request, part, folder / part.measurement.name) for part in predicted]
+    results = [_write_one(selection, part, folder / part.measurement.name) for part in predicted]
     if selection.repeats_run and selection.run is not None and folder == selection.request.model:
         write_report(selection.run, {int(r.name.removeprefix("fold-")): r.leakage for r in results})
     elif len(results) > 1:
@@ -167,12 +214,14 @@ def _write(selection: Selection, predicted: Sequence[_Predicted]) -> list[Result
     return results
 
 
-def _write_one(request: EvaluationRequest, predicted: _Predicted, folder: Path) -> Result:
+def _write_one(selection: Selection, predicted: _Predicted, folder: Path) -> Result:
     """Measure the predictions of one checkpoint, and write its files to `folder`. Warns of training faces among them."""
-    measurement, fold = predicted.measurement, predicted.measurement.fold
+    measurement, fold, request = predicted.measurement, predicted.measurement.fold, selection.request
+    known = seen_faces(measurement, predicted.predictions, predicted.source, folder, selection.own_test_parts)
+    _warn_of_shift(selection, predicted)
     rows = write_results(folder, predicted.predictions, predicted.source, request.challenge)
     rows += condition_rows(predicted.predictions, request.challenge)
-    if set(fold.train) & set(fold.test):
+    if known is None and set(fold.train) & set(fold.test):
         log.warning("%s was trained on some of these faces: its error on new ones is larger", measurement.checkpoint)
     return Result(
         str(request.model),
@@ -183,7 +232,21 @@ def _write_one(request: EvaluationRequest, predicted: _Predicted, folder: Path) 
         rows,
         leakage(measurement.manifest.samples, fold) if fold.train else None,
         predicted.broken,
+        known,
+        selection.own_test_parts,
     )
+
+
+def _warn_of_shift(selection: Selection, predicted: _Predicted) -> None:
+    """Warn if the faces look unlike those that the model was calibrated on (`scoring.shift`)."""
+    card = load_checkpoint(predicted.measurement.checkpoint).card
+    monitor, folder = ShiftMonitor(card.shift), predicted.measurement.manifest.folder
+    if card.shift and not selection.own_test_parts:
+        paths = [sample.path for sample in predicted.predictions.samples]
+        statistics = read_statistics(folder, paths, card.picture)
+        monitor.add([str(number) for number in range(len(statistics))], statistics)
+    if message := monitor.message():
+        log.warning("%s", message)
 
 
 def pooled(results: Sequence[Result], challenge: Sequence[float] = ()) -> dict[str, Result]:
@@ -203,6 +266,7 @@ def _pool(results: Sequence[Result], challenge: Sequence[float]) -> Result:
     """The results of several folds as one: predictions concatenated, leakage averaged over the faces."""
     predictions = pool([result.predictions for result in results])
     shares = [r.leakage for r in results for _ in range(len(r.predictions)) if r.leakage is not None]
+    known = [result.known for result in results if result.known is not None]
     first = results[0]
     return dataclasses.replace(
         first,
@@ -212,6 +276,7 @@ def _pool(results: Sequence[Result], challenge: Sequence[float]) -> Result:
         rows=breakdown(predictions, challenge) + condition_rows(predictions, challenge),
         leakage=float(np.mean(shares)) if shares else None,
         broken={path: reason for result in results for path, reason in result.broken.items()},
+        known=np.concatenate(known) if len(known) == len(results) else None,
     )
 
 

@@ -11,6 +11,7 @@ import torch
 
 from agecli.evaluation.selection import Measurement
 from agecli.model.checkpoint import Checkpoint
+from agecli.scoring.calibration import corrected
 from agecli.scoring.metrics import Predictions
 from agecli.training.inference import distributions
 from agecli.training.inputs import Inputs
@@ -47,4 +48,5 @@ def infer(
     for path, reason in unreadable.items():
         log.warning("left out %s: %s", path, reason)
     forest, faces = model.forest, [samples[index] for index in read]
+    pmf = corrected(pmf, forest.grid, checkpoint.calibration)
     return Predictions.from_pmf(pmf, faces, forest.readout, forest.grid, checkpoint.calibration), unreadable

@@ -20,6 +20,7 @@ from agecli.model.card_checks import (
     check_readout,
 )
 from agecli.scoring.calibration import Calibration
+from agecli.scoring.shift import ShiftReference
 
 FORMAT = 1  # of the JSON text; raised when older versions of agecli could no longer read it
 
@@ -36,6 +37,7 @@ class Card:
     readout: Readout  # the point estimate it was trained for: mean, median or mode
     alignment: Alignment | None  # of the training faces; None if they were not made by `agecli preprocess`
     calibration: Calibration | None  # conformal calibration of the intervals; None if there is none
+    shift: ShiftReference | None = None  # what the calibration faces look like, for the shift alarm; None if not known
 
     def to_json(self) -> str:
         """The card as JSON text, with its format number and the version of agecli that wrote it."""
@@ -60,6 +62,7 @@ class Card:
             fields["readout"],
             Alignment(**fields["alignment"]) if fields["alignment"] else None,
             Calibration.read(fields["calibration"]),
+            ShiftReference.read(fields.get("shift")),
         )
         card.check()
         return card

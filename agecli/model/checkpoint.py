@@ -30,6 +30,7 @@ from agecli.model.card import Card
 from agecli.model.card_checks import check_picture
 from agecli.model.network import AgeModel, build_model
 from agecli.scoring.calibration import Calibration
+from agecli.scoring.shift import ShiftReference
 
 log = logging.getLogger("agecli")
 FORMAT = 1  # increased when older versions can no longer read the file
@@ -45,6 +46,7 @@ class Checkpoint:
     config: Config
     calibration: Calibration | None  # of its intervals; None if there were too few faces to calibrate
     notes: dict[str, Any]  # fold, iteration and validation MAE
+    shift: ShiftReference | None = None  # what its calibration faces look like
 
     @property
     def card(self) -> Card:
@@ -52,7 +54,7 @@ class Checkpoint:
         known = self.config.alignment
         alignment = Alignment(known.size, known.eye_distance, known.eye_height) if known.size else None
         forest = self.model.forest
-        return Card(self.model.picture, forest.grid, forest.readout, alignment, self.calibration)
+        return Card(self.model.picture, forest.grid, forest.readout, alignment, self.calibration, self.shift)
 
     def warn_of_frame(self, data: Path) -> None:
         """Warn if the faces of a data folder are aligned in another way than those that the model was trained on."""
@@ -74,6 +76,7 @@ def save_checkpoint(
     notes: Mapping[str, Any],
     calibration: Calibration | None = None,
     half: bool = False,
+    shift: ShiftReference | None = None,
 ) -> None:
     """Write the model with its config, age grid, crop, normalisation, phi and calibration, whole or not at all.
 
@@ -83,6 +86,7 @@ def save_checkpoint(
         "config": dict(settings(config)),
         "picture": dataclasses.asdict(model.picture),
         "calibration": calibration.header() if calibration else None,
+        "shift": shift.header() if shift else None,
         "notes": dict(notes),
         "agecli": __version__,
     }
@@ -107,7 +111,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         new = build_model(config)
         model = AgeModel(new.backbone, new.f, new.forest, picture, new.mirror)
         model.load_state_dict(tensors)
-        checkpoint = Checkpoint(model.eval(), config, calibration, dict(header["notes"]))
+        shift = ShiftReference.read(header.get("shift"))
+        checkpoint = Checkpoint(model.eval(), config, calibration, dict(header["notes"]), shift)
         checkpoint.card.check()
         return checkpoint
     except InputError as error:

@@ -21,6 +21,7 @@ from agecli.model.bundled import named
 from agecli.model.card import Card
 from agecli.model.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from agecli.model.edgenext import FastEdgeNeXt, is_edgenext
+from agecli.model.fingerprint import read_fingerprint, write_fingerprint
 from agecli.model.network import AgeModel, Mirrored
 from agecli.model.onnx_files import with_half_weights
 from agecli.model.predictors import METADATA, ONNX_BATCH, OnnxPredictor
@@ -48,8 +49,8 @@ def export(
         many as keep the mean absolute change of the ages of these faces below `tolerance`, in years.
     force: replace a file that is no exported model.
     The new file is run on random faces, or on those of the folder, and compared with the checkpoint before it takes its
-    name. It contains the model card: input size, age grid, alignment and calibration. If the checkpoint has float16
-    weights, so has the ONNX file.
+    name. It contains the model card (input size, age grid, alignment and calibration) and the fingerprint of the training
+    faces. If the checkpoint has float16 weights, so has the ONNX file.
 
     Returns the largest absolute difference between the probabilities of both files.
     Raises InputError for a wrong file, folder or suffix, MissingError if the checkpoint is not there, AgecliError if the
@@ -68,17 +69,21 @@ def export(
     faces = generator(0, "export").integers(0, 256, (ONNX_BATCH + 1, 3, size, size), dtype=np.uint8)
     if path.suffix == ".onnx":
         real = _read_faces(Path(int8), loaded) if int8 is not None else None
-        return _export_onnx(loaded, path, faces, real, tolerance)
-    if int8 is not None:
+        difference = _export_onnx(loaded, path, faces, real, tolerance)
+    elif int8 is not None:
         raise InputError(f"{path} cannot have 8-bit layers", hint="use --out model.onnx")
-    return _export_half(loaded, path, faces)
+    else:
+        difference = _export_half(loaded, path, faces)
+    if fingerprint := read_fingerprint(source):
+        write_fingerprint(path, fingerprint)
+    return difference
 
 
 def _export_half(loaded: Checkpoint, path: Path, faces: Pixels) -> float:
     """A checkpoint with float16 weights. Returns the largest difference in probability on `faces`, (B, 3, H, W)."""
     pixels = torch.from_numpy(faces)
     with torch.inference_mode(), write_whole(path) as part:
-        save_checkpoint(part, loaded.model, loaded.config, loaded.notes, loaded.calibration, half=True)
+        save_checkpoint(part, loaded.model, loaded.config, loaded.notes, loaded.calibration, True, loaded.shift)
         difference = float((load_checkpoint(part).model(pixels) - loaded.model(pixels)).abs().max())
         _check(difference, HALF_TOLERANCE, "float16")
     return difference

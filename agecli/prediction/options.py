@@ -54,12 +54,11 @@ class Options:
         """The time between two frames of a video, in seconds."""
         return parse_every(str(self.every))
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The fields of the records, in the order of files."""
+    def columns(self, shift: bool) -> tuple[str, ...]:
+        """The fields of the records, in the order of files.   shift: whether the model has a shift reference"""
         persons = dict.fromkeys(("frames", "first", "last"), self.per_person)
         checks = dict.fromkeys(("over", "p_over", "decision"), self.over is not None)
-        single = {"abstain": self.abstain_above is not None, "distribution": self.distribution}
+        single = {"abstain": self.abstain_above is not None, "shift": shift, "distribution": self.distribution}
         requested = {**persons, **checks, **single}
         return (*RECORD_COLUMNS, *(name for name in OPTIONAL_COLUMNS if requested[name]))
 

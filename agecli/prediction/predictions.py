@@ -184,7 +184,8 @@ class Predictions(Iterator[Record]):
         """Write rows to a file or a stream, and count the inputs that failed."""
         tally = Tally()
         with destination(output, sys.stdout) if isinstance(output, Path) else nullcontext(output) as file:
-            write_records(tally(rows), file_format, self.options.columns, file, self.safe_csv)
+            columns = self.options.columns(shift=self.predictor.card.shift is not None)
+            write_records(tally(rows), file_format, columns, file, self.safe_csv)
         if not tally.inputs:
             log.warning("no photos given: nothing was done")
         not_drawn = self.drawer.failed if self.drawer else 0

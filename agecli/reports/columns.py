@@ -17,7 +17,7 @@ NOMINAL = f"{100 * COVERAGE:.0f} %"  # nominal coverage of the interval
 LEVEL = "95 % CI"
 
 # The keys that are shown, in order: in the terminal (`evaluate`), and on the HTML page.
-TERMINAL = ("images", "subjects", "mae", "mae_range", "bias", "width", "nll", "crps", "leakage")
+TERMINAL = ("images", "subjects", "mae", "seen", "mae_range", "bias", "width", "nll", "crps", "leakage")
 TERMINAL_RUN = ("images", "mae", "cs5", "bias", "coverage", "width", "nll", "crps", "leakage")  # of `train`
 TERMINAL_RATES = ("cs5", "coverage")  # by group, each with 95 % CI and counts
 TERMINAL_AVERAGES = ("balanced_mae", "nist_mae", "nist_cells", "error_std", "rmse", "ccc")
@@ -56,13 +56,14 @@ COLUMNS: dict[str, Column] = {
         Column("images", "faces", "{:,}"),
         Column("subjects", "people", "{:,}"),
         Column("mae", "MAE", "{:.2f}", "years"),
+        Column("seen", "seen", "{:.1%}", long="photos seen in training"),
         Column("cs5", "CS@5", "{:.1%}"),
         Column("bias", "bias", "{:+.2f}", "years"),
         Column("coverage", "coverage", "{:.1%}", long=f"{NOMINAL} coverage"),
         Column("width", "width", "{:.1f}", "years", "interval width, years"),
         Column("nll", "NLL", "{:.2f}", "nats"),
         Column("crps", "CRPS", "{:.2f}", "years"),
-        Column("leakage", "seen", "{:.1%}", long="seen in training"),
+        Column("leakage", "people seen", "{:.1%}", long="people seen in training"),
         Column("intervals", "intervals"),
         Column("difference", "difference", "{:+.2f}", "years"),
         Column("against", "difference", "{:+.2f}", "years", "MAE minus the reference, years"),

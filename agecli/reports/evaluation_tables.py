@@ -45,14 +45,17 @@ def write_evaluation(
         stream.write(evaluation_table(results, wholes, comparison))
         return
     several = len(wholes) > 1
-    rows: list[TableRow] = [_result_row(result, f"{result.model} " if several else "") for result in results]
+    rows: list[TableRow] = []
+    for result in results:
+        prefix = f"{result.model} " if several else ""
+        rows += [_result_row(result, prefix), *({**row, "model": prefix + row["model"]} for row in result.apart())]
     rows += [
         _result_row(whole, f"{name} " if several else "") for name, whole in wholes.items() if whole.name == "pooled"
     ]
     if form != "table":
         rows += [{**row, "model": f"{row['model']} compared"} for row in comparison]
         checks = rate_columns(check_names(challenge))
-        last = ("leakage", *rate_columns(("failures",)), "over", *(DIFFERENCE_COLUMNS if several else ()))
+        last = ("seen", "leakage", *rate_columns(("failures",)), "over", *(DIFFERENCE_COLUMNS if several else ()))
         write_rows(rows, ("model", *METRIC_COLUMNS, *LIMITS, *checks, *last), form, stream)
         return
     rows = [{**row, "model": _without_repetition(row["model"])} for row in rows]
@@ -88,7 +91,7 @@ def _write_model(whole: Result, prefix: str, challenge: Sequence[float], stream:
     groups = [with_ranges(row) for row in whole.rows if row["by"] in SHOWN_GROUPS]
     stream.write(f"\n{prefix}by group:\n")
     marked = [{**row, "group": f"{row['group']}{' (few)' if row['small'] else ''}"} for row in groups]
-    write_rows(marked, ("group", *TERMINAL[:-1]), "table", stream)
+    write_rows(marked, ("group", *(name for name in TERMINAL if name not in ("seen", "leakage"))), "table", stream)
     names = check_names(challenge)
     for pair in (TERMINAL_RATES, *zip(names[::2], names[1::2], strict=True)):
         stream.write(f"\n{prefix}by group, rates:\n")

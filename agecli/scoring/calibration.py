@@ -41,6 +41,9 @@ class Calibration:
     by_age: tuple[float, ...]  # (DECADES,)
     by_prediction: tuple[float, ...]  # (DECADES,)
     coverage: float = COVERAGE
+    bias: tuple[
+        float, ...
+    ] = ()  # (DECADES,), years that `corrected` subtracts at the middle of each decade; () for none
 
     def header(self) -> dict[str, Any]:
         """The fields, for the header of a checkpoint; `read` is the inverse."""
@@ -52,7 +55,10 @@ class Calibration:
         if not header:
             return None
         lists = {name: tuple(float(v) for v in header[name]) for name in ("by_age", "by_prediction")}
-        return cls(int(header["faces"]), float(header["scale"]), **lists, coverage=float(header["coverage"]))
+        bias = tuple(float(v) for v in header.get("bias", ()))
+        if len(bias) not in (0, DECADES) or not np.isfinite(bias).all():
+            raise ValueError(f"a bias correction has {DECADES} finite numbers")
+        return cls(int(header["faces"]), float(header["scale"]), **lists, coverage=float(header["coverage"]), bias=bias)
 
 
 def calibrate(pmf: NDArray[Any], age: Floats, grid: AgeGrid, coverage: float = COVERAGE) -> Calibration | None:
@@ -100,6 +106,25 @@ def widening(pmf: NDArray[Any], age: Floats, grid: AgeGrid, calibration: Calibra
     y, needed = _needed_scale(pmf, grid, np.array(calibration.by_age), by_prediction)
     place = np.clip(np.round((age - grid.low) / STEP).astype(int), 0, len(y) - 1)
     return conformal_quantile(needed[np.arange(len(age)), place], calibration.coverage) / calibration.scale
+
+
+def corrected(pmf: NDArray[Any], grid: AgeGrid, calibration: Calibration | None) -> NDArray[Any]:
+    """The distributions of a model after the bias correction of its calibration, if it has one.   (n, A) -> (n, A)
+
+    Each is moved down by the bias at its mean, interpolated between the middles of decades; what would leave the grid
+    stays at its end.
+    """
+    if calibration is None or not calibration.bias:
+        return pmf
+    shift = np.interp(ages.mean(pmf, grid), np.arange(DECADES) * 10 + 5, calibration.bias)
+    whole = np.floor(shift).astype(int)
+    part = (shift - whole)[:, None]
+    rows, places = np.arange(len(pmf))[:, None], np.arange(pmf.shape[1])
+    moved = np.zeros(pmf.shape)
+    for extra, weight in ((0, 1 - part), (1, part)):
+        target = np.clip(places - (whole[:, None] + extra), 0, pmf.shape[1] - 1)
+        np.add.at(moved, (np.broadcast_to(rows, target.shape), target), weight * pmf)
+    return moved.astype(pmf.dtype)
 
 
 def widened(calibration: Calibration, factor: float) -> Calibration:

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,6 +15,9 @@ from agecli.core.config import Config
 from agecli.core.errors import InputError, Interrupted
 from agecli.datasets.manifest import Manifest
 from agecli.datasets.protocols import Fold
+from agecli.images.alignment import Alignment
+from agecli.images.face_frames import Floats
+from agecli.model.fingerprint import Fingerprint, fingerprint_of, read_frequencies
 from agecli.model.network import AgeModel
 from agecli.training.inputs import Inputs
 from agecli.training.loop import Step
@@ -62,6 +66,8 @@ class RunContext:
     fine_tuned: bool  # whether its splits and leaves are trained already (`--init`)
     listener: Listener
     stop: threading.Event  # set by SIGINT or SIGTERM
+    untrained: bool = True  # whether it starts from no model of agecli (`--init`, `--weights`)
+    parent: Fingerprint | None = None  # of the model that it starts from: the faces that this has seen
     broken: dict[str, str] = field(default_factory=dict)  # unreadable pictures: path -> reason
 
     @property
@@ -72,6 +78,19 @@ class RunContext:
     def age_of(self, indices: Sequence[int]) -> torch.Tensor:
         """The ages of some faces, in years.   (n,)"""
         return torch.tensor([self.manifest.samples[index].age for index in indices])
+
+    @cached_property
+    def face_frequencies(self) -> Floats:
+        """The frequencies of all faces of the manifest, for the fingerprints of the folds.   (n, BITS)"""
+        folder = self.manifest.folder
+        return read_frequencies(folder, [sample.path for sample in self.manifest.samples], Alignment.read(folder))
+
+    def fingerprint(self, fold: Fold) -> Fingerprint:
+        """The fingerprint of the model of a fold: its training and validation faces, and those of the initial model."""
+        values, samples = self.face_frequencies, self.manifest.samples
+        subjects = (samples[index].subject for index in (*fold.train, *fold.val))
+        known = self.untrained or self.parent is not None
+        return fingerprint_of(values[list(fold.train)], values[list(fold.val)], subjects, self.parent, known)
 
     def skip(self, broken: Mapping[str, str]) -> None:
         """Warn of each unreadable picture, once. Raises InputError if there are more than BROKEN_SHARE of all."""

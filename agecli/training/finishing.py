@@ -10,8 +10,11 @@ import torch
 
 from agecli.core.files import link_whole
 from agecli.core.seeding import generator
-from agecli.model.checkpoint import load_checkpoint, save_checkpoint
+from agecli.model.checkpoint import load_checkpoint
+from agecli.model.fingerprint import write_fingerprint
+from agecli.model.stamping import stamp
 from agecli.scoring.calibration import LEAST_FACES, calibrate
+from agecli.scoring.shift import read_statistics, shift_reference
 from agecli.training.fold_training import FoldTraining
 from agecli.training.inference import source_of
 from agecli.training.results import write_results
@@ -25,7 +28,7 @@ def finish_fold(training: FoldTraining) -> None:
 
     1. The EMA, if there is one, replaces the weights.
     2. The leaves are refreshed on routing in evaluation mode (`training.refresh_leaves`).
-    3. best.safetensors and last.safetensors get calibrated intervals.
+    3. best.safetensors and last.safetensors get calibrated intervals, and the fingerprint of the faces they have seen.
     4. The selected one predicts the test part: predictions.csv, distributions.npz and metrics.csv.
     5. state.safetensors is removed.
 
@@ -64,7 +67,7 @@ def refresh_leaves(training: FoldTraining) -> None:
 
 
 def _write_checkpoints(training: FoldTraining, mae: float | None) -> None:
-    """best.safetensors and last.safetensors, with calibrated intervals; one file under two names if they are equal.
+    """best.safetensors and last.safetensors, with intervals and the fingerprint; one file under two names if they are equal.
 
     mae: of the last iteration on the validation part; None if there is no such part, and the last one is the best.
     """
@@ -72,22 +75,27 @@ def _write_checkpoints(training: FoldTraining, mae: float | None) -> None:
     if mae is None:
         training.save_model(best.name, None)
     _calibrate(training, best)
+    fingerprint = training.context.fingerprint(training.fold)
+    write_fingerprint(best, fingerprint)
     if mae is None or mae == training.best:
         link_whole(best, last)
     else:
         training.save_model(last.name, mae)
         _calibrate(training, last)
+        write_fingerprint(last, fingerprint)
 
 
 def _calibrate(training: FoldTraining, path: Path) -> None:
-    """Add the conformal calibration of the intervals, measured on the validation part, to a checkpoint."""
+    """Add the calibration of the intervals and the look of its faces, both of the validation part, to a checkpoint."""
     fold = training.fold
     if not fold.val:
         return
     saved = load_checkpoint(path)
     results = training.predict(saved.model.to(training.context.device), fold.val)
     if calibration := calibrate(results.pmf, results.age, results.grid):
-        save_checkpoint(path, saved.model, saved.config, saved.notes, calibration)
+        paths = [training.context.manifest.samples[index].path for index in fold.val]
+        statistics = read_statistics(training.context.manifest.folder, paths, saved.model.picture)
+        stamp(path, path, calibration=calibration, shift=shift_reference(statistics))
     elif path.name == "best.safetensors":  # once
         log.warning("%s", too_few(len(results), len(fold.train) + len(fold.val)))
 

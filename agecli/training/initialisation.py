@@ -60,20 +60,20 @@ def load_initial(config: Config) -> Checkpoint | None:
 
     Raises MissingError or InputError if it can't be loaded.
     """
-    return load_checkpoint(named(config.init, ".safetensors")) if config.init else _trained(config.backbone.weights)
+    path = initial_file(config)
+    return load_checkpoint(path) if config.init or (path.suffix == ".safetensors" and is_checkpoint(path)) else None
+
+
+def initial_file(config: Config) -> Path:
+    """The file of the model that a run starts from: `init`, or else `backbone.weights`."""
+    if config.init or config.backbone.weights == DEFAULT:
+        return named(config.init or DEFAULT, ".safetensors")
+    return Path(config.backbone.weights).expanduser()
 
 
 def _settings(config: Config, beginnings: tuple[str, ...]) -> dict[str, Any]:
     """The settings whose dotted names begin with one of these."""
     return {name: value for name, value in settings(config) if name.startswith(beginnings)}
-
-
-def _trained(weights: str) -> Checkpoint | None:
-    """The checkpoint that `backbone.weights` names; None if it names bare weights, or no file."""
-    if weights == DEFAULT:
-        return load_checkpoint(named(DEFAULT, ".safetensors"))
-    path = Path(weights).expanduser()
-    return load_checkpoint(path) if path.suffix == ".safetensors" and is_checkpoint(path) else None
 
 
 def first_model(config: Config, checkpoint: Checkpoint | None) -> tuple[AgeModel, bool]:

@@ -16,6 +16,7 @@ from agecli.core.config import OPTIONS, Config, check, implied, replace
 from agecli.core.errors import InputError, MissingError
 from agecli.core.reading import read_text
 from agecli.core.settings import read_toml
+from agecli.datasets.alignment_check import check_aligned
 from agecli.datasets.manifest import Manifest
 from agecli.datasets.protocols import Fold
 from agecli.datasets.splitting import plan
@@ -78,6 +79,8 @@ def _new_run(request: Request, folder: Path, config: Config) -> PlannedRun:
     if alignment := Alignment.read(data):
         config = replace(config, {f"alignment.{name}": value for name, value in vars(alignment).items()})
     manifest, folds = plan(data, config, request.selection.get("list"), request.selection.get("exclude"))
+    if not alignment:
+        _check_eyes(data, manifest, config)
     if initial:
         initial.warn_of_frame(data)
     smallest = min(len(fold.train) for fold in folds)
@@ -88,6 +91,12 @@ def _new_run(request: Request, folder: Path, config: Config) -> PlannedRun:
         )
     run = Run(folder, config, data, manifest.digest, tuple(request.selection.items()), folds=len(folds))
     return PlannedRun(run, manifest, folds, initial)
+
+
+def _check_eyes(data: Path, manifest: Manifest, config: Config) -> None:
+    """Raise InputError if the eyes in a folder without an alignment.toml are all over the place: it holds photos."""
+    paths = [sample.path for sample in manifest.samples]
+    check_aligned(data, paths, None, config.init or config.backbone.name, "train", or_align=False)
 
 
 def _resumed_run(request: Request, folder: Path) -> PlannedRun:

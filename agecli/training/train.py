@@ -20,10 +20,11 @@ from agecli.datasets.protocols import leakage
 from agecli.forest import schedules
 from agecli.model.checkpoint import fingerprint
 from agecli.model.devices import keep_memory, one_thread, pick_device
+from agecli.model.fingerprint import read_fingerprint
 from agecli.training import distributed
 from agecli.training.context import FeatureProgress, Listener, RunContext
 from agecli.training.folds import train_fold
-from agecli.training.initialisation import first_model
+from agecli.training.initialisation import first_model, initial_file
 from agecli.training.inputs import make_inputs
 from agecli.training.plan import PlannedRun, Request, choose_folds, plan_run, requested, requested_settings
 from agecli.training.run_folder import check_backbone, is_run, start_run, write_report
@@ -133,7 +134,10 @@ def _start(
     check_backbone(run, weights_hash)
     progress = FeatureProgress(listener, stop)
     inputs = make_inputs(model, run.config, planned.manifest, device, workers, progress)
-    context = RunContext(run, planned.manifest, device, inputs, model, fine_tuned, listener, stop)
+    parent = read_fingerprint(initial_file(run.config)) if planned.initial else None
+    context = RunContext(
+        run, planned.manifest, device, inputs, model, fine_tuned, listener, stop, planned.initial is None, parent
+    )
     context.skip(inputs.broken)
     if distributed.rank() == 0 and not is_run(run.folder):
         start_run(run, planned.manifest, planned.folds, str(device), weights_hash)

@@ -95,7 +95,9 @@ def widen(checkpoint: Path, table: Path, out: Path) -> None:
     if loaded.calibration is None:
         sys.exit(f"{checkpoint} is not calibrated: its validation part is too small")
     calibration = widened(loaded.calibration, factor)
-    save_checkpoint(out, loaded.model, loaded.config, {**loaded.notes, "widened": factor}, calibration)
+    save_checkpoint(
+        out, loaded.model, loaded.config, {**loaded.notes, "widened": factor}, calibration, shift=loaded.shift
+    )
 
 
 def ship(checkpoint: Path, out: Path, *options: object) -> None:

@@ -145,10 +145,22 @@ def test_a_run_keeps_its_results_when_a_picture_is_lost(cli: Cli, runs: Path, to
     assert read_csv(tmp_path / "run/evaluation/fold-1/metrics.csv")[0]["images"] == str(len(tested) - 1)
 
 
-def test_a_checkpoint_is_known_by_the_run_it_lies_in(cli: Cli, runs: Path, toy: Path) -> None:
-    done = cli("evaluate", runs / "a/fold-1/best.safetensors", "--data", toy, "--format", "csv")
-    assert "trained on some of these faces" in done.stderr
-    assert float(next(csv.DictReader(done.stdout.splitlines()))["leakage"]) > 0.5
+def test_a_model_that_has_seen_the_photos_says_so_and_fails(cli: Cli, runs: Path, toy: Path) -> None:
+    best = runs / "a/fold-1/best.safetensors"
+    done = cli("evaluate", best, "--data", toy, "--format", "csv")
+    assert done.returncode == 1
+    parts = [row["part"] for row in read_csv(runs / "a/splits.csv") if row["fold"] == "1"]
+    assert f"trained on {parts.count('train')} of these 120 photos" in done.stderr
+    whole, seen, unseen = csv.DictReader(done.stdout.splitlines())
+    assert float(whole["leakage"]) > 0.5
+    assert float(whole["seen"]) == pytest.approx(1 - parts.count("test") / 120, abs=1e-4)
+    assert (seen["model"], unseen["model"]) == ("best, seen", "best, unseen")
+    assert int(seen["images"]) + int(unseen["images"]) == 120
+    allowed = invoke("evaluate", best, "--data", toy, "--format", "csv", "--allow-seen")
+    assert allowed.exit_code == 0
+
+
+def test_a_model_named_twice_is_measured_once(runs: Path) -> None:
     twice = invoke("evaluate", runs / "a", runs / "a", "--format", "csv")
     assert "named twice" in twice.stderr
     assert len(twice.stdout.splitlines()) == 4

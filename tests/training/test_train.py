@@ -110,7 +110,7 @@ def test_evaluating_a_run_gives_the_same_numbers_again(cli: Cli, toy: Path, tmp_
     table = list(csv.DictReader(done.stdout.splitlines()))
     assert [row["model"] for row in table] == ["fold-2", "fold-3", "pooled"]
     assert [row["leakage"] for row in table] == ["0", "0", "0"]
-    done = cli("evaluate", fold / "best.safetensors", "--data", toy, "--out", "e", "-o", "e.csv")
+    done = cli("evaluate", fold / "best.safetensors", "--data", toy, "--out", "e", "-o", "e.csv", "--allow-seen")
     assert done.returncode == 0, done.stderr
     assert len(rows(tmp_path / "e/predictions.csv")) == 120
     assert rows(tmp_path / "e.csv")[0]["images"] == "120"
@@ -249,11 +249,12 @@ def test_the_pooled_row_is_the_error_over_all_predictions(toy: Path, tmp_path: P
 def test_evaluating_on_faces_that_were_trained_on_is_said(cli: Cli, toy: Path, tmp_path: Path) -> None:
     agecli.train(toy, out=tmp_path / "a", **TINY)
     done = cli("evaluate", "a", "--setup", "II", "--format", "csv")
-    assert done.returncode == 0, done.stderr
-    table = list(csv.DictReader(done.stdout.splitlines()))
+    assert done.returncode == 1, done.stderr
+    table = [row for row in csv.DictReader(done.stdout.splitlines()) if "seen" not in row["model"]]
     assert [row["model"] for row in table] == [*(f"fold-1/II-{n}" for n in range(1, 6)), "pooled"]
     assert all(float(row["leakage"]) > 0.9 for row in table[:5])
-    assert "trained on some of these faces" in done.stderr
+    assert all(float(row["seen"]) > 0.1 for row in table)
+    assert "this is not its error on new faces" in done.stderr
     assert (tmp_path / f"a/evaluation-{toy.name}/fold-1/II-3/metrics.csv").exists()
 
 

@@ -1,0 +1,103 @@
+"""Seen photos: which test faces a model was trained, selected or calibrated on, by the fingerprint in its file."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agecli.core.files import write_whole
+from agecli.evaluation.selection import Measurement
+from agecli.images.alignment import Alignment
+from agecli.model.fingerprint import SELECTED, TRAINED, read_fingerprint, read_frames
+from agecli.scoring.metrics import Predictions
+
+log = logging.getLogger("agecli")
+MOST_SEEN = 0.01  # share of the test faces; with more, an evaluation does not tell the error on new faces
+FILE = "seen.npz"  # beside predictions.csv: what was found, so that the pictures are not read again
+Known = NDArray[np.int8]  # (n,), fingerprint.NEW, SELECTED or TRAINED for each test face
+
+
+def seen_faces(
+    measurement: Measurement, predictions: Predictions, source: Mapping[str, str], folder: Path, own_test_part: bool
+) -> Known | None:
+    """What the model of a measurement knows of each face; None, with a message, if its file does not say.
+
+    predictions: of the faces that could be read;   folder: where the results are kept
+    source: hashes of model and pictures (`training.inference.source_of`): results for the same ones are not computed again
+    own_test_part: the faces were kept apart when the model was trained, and only near-duplicates are found
+    """
+    stored = _read(folder / FILE, source, len(predictions))
+    if stored is not None:
+        _tell(measurement, stored, own_test_part)
+        return stored
+    fingerprint = read_fingerprint(measurement.checkpoint)
+    if fingerprint is None:
+        log.warning(
+            "%s has no fingerprint: whether it was trained on some of these photos can't be checked",
+            measurement.checkpoint,
+        )
+        return None
+    if not fingerprint.complete:
+        log.warning("%s started from a model without a fingerprint, whose photos are unknown", measurement.checkpoint)
+    data = measurement.manifest.folder
+    frames = read_frames(data, [sample.path for sample in predictions.samples], Alignment.read(data))
+    known = fingerprint.seen(frames)
+    _write(folder / FILE, known, source)
+    _tell(measurement, known, own_test_part)
+    subjects = sum(fingerprint.knows(sample.subject) for sample in predictions.samples)
+    if subjects and not own_test_part:
+        log.warning(
+            "%d of %d faces are of subjects whose names are also in the training or selection data of %s",
+            subjects,
+            len(known),
+            measurement.checkpoint,
+        )
+    return known
+
+
+def seen_share(known: Known | None) -> float | None:
+    """The share of faces that a model was trained or selected on; None if it is not known."""
+    return None if known is None or not len(known) else float((known > 0).mean())
+
+
+def _tell(measurement: Measurement, known: Known, own_test_part: bool) -> None:
+    """Say how many faces were seen."""
+    trained, selected = int((known == TRAINED).sum()), int((known == SELECTED).sum())
+    if not trained + selected:
+        return
+    if own_test_part:
+        log.warning(
+            "%s: %d of %d test photos look like copies of training photos, %d of validation photos; `agecli audit` shows them",
+            measurement.name or measurement.checkpoint,
+            trained,
+            len(known),
+            selected,
+        )
+    else:
+        log.warning(
+            "%s was trained on %d of these %d photos, and selected or calibrated on %d: its error on new ones is larger",
+            measurement.checkpoint,
+            trained,
+            len(known),
+            selected,
+        )
+
+
+def _read(path: Path, source: Mapping[str, str], faces: int) -> Known | None:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            same = all(str(stored[f"source_{name}"]) == value for name, value in source.items())
+            known = np.asarray(stored["known"], dtype=np.int8)
+    except (OSError, KeyError, ValueError):
+        return None
+    return known if same and len(known) == faces else None
+
+
+def _write(path: Path, known: Known, source: Mapping[str, str]) -> None:
+    arrays = {f"source_{name}": np.array(value) for name, value in source.items()}
+    with write_whole(path) as part, part.open("wb") as file:
+        np.savez_compressed(file, known=known, **arrays)  # type: ignore[arg-type]
