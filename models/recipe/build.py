@@ -57,14 +57,18 @@ def rows_of(folder: Path) -> list[dict[str, str]]:
     with (folder / "manifest.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     for row in rows:
-        row["path"] = f"../{folder.name}/{row['path']}"
+        row["path"] = f"{folder.name}/{row['path']}"
         row["source"] = f"{folder.name}/{row['source']}"
         row["split"] = part_of(row["source"])
     return rows
 
 
 def write(folder: Path, rows: list[dict[str, str]], like: Path) -> None:
+    """A data folder with one table of several sets: links to their folders beside it, and the alignment of `like`."""
     folder.mkdir(exist_ok=True)
+    for name in {row["path"].split("/")[0] for row in rows}:
+        if not (folder / name).exists():
+            (folder / name).symlink_to(Path("..") / name, target_is_directory=True)
     with (folder / "manifest.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()

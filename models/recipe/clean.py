@@ -119,7 +119,7 @@ def main() -> None:
         for row in rows_of(folder):
             row["split"] = "apart" if name in asked.apart else row["split"]
             rows.append(row)
-            values.append(known[row["path"].removeprefix(f"../{name}/")])
+            values.append(known[row["path"].removeprefix(f"{name}/")])
     x, age = np.stack(values), np.array([row["age"] for row in rows], np.float32)
     part, group = [row["split"] for row in rows], np.array([row["source"].split("/")[0] for row in rows])
     dropped = duplicates(near_pairs(x[:, LAST_STAGE], SAME), part, age)
