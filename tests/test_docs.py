@@ -69,7 +69,7 @@ def test_each_command_option_and_file_that_a_page_names_is_there(page: Path) -> 
     assert set(re.findall(r"(?:^|`|&& |\| )agecli ([a-z]+)\b", text, re.M)) <= commands
     for link in re.findall(r"\]\(((?!http)[^)#]+)", text):
         assert (page.parent / link).exists(), link
-    options = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", text))
+    options = set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text))
     scripts = [*ROOT.glob("agecli/cli/*.py"), *ROOT.glob("models/recipe/*.py"), *ROOT.glob("benchmarks/**/*.py")]
     source = "".join(path.read_text(encoding="utf-8") for path in [*scripts, *ROOT.glob("docs/*.py")])
     group: Any = typer.main.get_command(app)

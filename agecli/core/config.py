@@ -136,7 +136,7 @@ class TrainingConfig:
     iterations: int = setting(3000, "mini-batches to learn from", above=0, most=100_000_000)
     batch_size: int = setting(32, "faces in a mini-batch, over all processes", above=0, most=65_536)
     optimiser: Literal["sgd", "adamw"] = setting("adamw", "optimiser")
-    lr: float = setting(1e-3, "learning rate", above=0, most=1000)
+    lr: float = setting(1e-3, "learning rate", above=0, most=1e30)
     backbone_lr: float = setting(1.0, "learning rate of the backbone, as a multiple of lr", least=0, most=1_000_000)
     relative_lr: bool = setting(False, "learning rates of the backbone are shares of the RMS of each tensor")
     layer_decay: float = setting(

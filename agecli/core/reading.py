@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ def shown(value: object) -> str:
 
 
 def check_size(path: Path, most: int) -> None:
-    """Raise InputError if a path is not a regular file, or has more than `most` bytes."""
-    if not path.is_file():
+    """Raise InputError if a path is not a regular file, or has more than `most` bytes; FileNotFoundError if it is not there."""
+    about = path.stat()
+    if not stat.S_ISREG(about.st_mode):
         raise InputError(f"{path} is no file", hint="is it a folder, a pipe or a device?")
-    if (size := path.stat().st_size) > most:
+    if about.st_size > most:
         raise InputError(
-            f"{path} is too large: {size / 1e6:.0f} MB", hint=f"such a file has at most {most / 1e6:.0f} MB"
+            f"{path} is too large: {about.st_size / 1e6:.0f} MB", hint=f"such a file has at most {most / 1e6:.0f} MB"
         )
 
 

@@ -15,6 +15,7 @@ from agecli.core.reading import check_size, shown
 MOST_BYTES = 1 << 30  # of a model; the largest backbone that is documented has half of it
 CONTROL = {b"Loop", b"Scan", b"If", b"SequenceMap"}  # may run for ever; no exported model needs them
 DOMAINS = {b"", b"ai.onnx"}  # others have operators of their own
+CONTRIBUTED = {(b"com.microsoft", b"QGemm")}  # operators of onnxruntime in the graphs of `agecli export --int8`
 # numbers of fields in onnx.proto
 GRAPH, FUNCTIONS, NODE, INITIALIZER, OP_TYPE, ATTRIBUTE, DOMAIN = 7, 25, 1, 5, 4, 5, 7
 TENSOR, EXTERNAL_DATA, DATA_LOCATION = 5, 13, 14
@@ -46,16 +47,23 @@ def _check_nodes(path: Path, content: mmap.mmap, graph: range) -> None:
             _check_tensor(path, content, part)
         if number != NODE:
             continue
+        _check_operator(path, content, part)
         for field, value in _fields(content, part.start, part.stop):
-            text = content[value.start : min(value.stop, value.start + 200)]
-            if field == OP_TYPE and text in CONTROL:
-                raise _refused(path, f"it has the operator {text.decode()}")
-            if field == DOMAIN and text not in DOMAINS:
-                raise _refused(path, f"it has operators of {shown(text.decode(errors='replace'))!r}")
             if field == ATTRIBUTE:
                 for kind, inner in _fields(content, value.start, value.stop):
                     if kind == TENSOR:
                         _check_tensor(path, content, inner)
+
+
+def _check_operator(path: Path, content: mmap.mmap, node: range) -> None:
+    """Only operators of the ONNX standard without control flow, and those in CONTRIBUTED."""
+    fields = _fields(content, node.start, node.stop)
+    texts = {number: content[value.start : min(value.stop, value.start + 200)] for number, value in fields}
+    operator, domain = texts.get(OP_TYPE, b""), texts.get(DOMAIN, b"")
+    if operator in CONTROL:
+        raise _refused(path, f"it has the operator {operator.decode()}")
+    if domain not in DOMAINS and (domain, operator) not in CONTRIBUTED:
+        raise _refused(path, f"it has operators of {shown(domain.decode(errors='replace'))!r}")
 
 
 def _check_tensor(path: Path, content: mmap.mmap, tensor: range) -> None:

@@ -11,6 +11,7 @@ from PIL import Image
 
 from agecli.core.records import Record
 from agecli.core.worker_process import Limits
+from agecli.images.quality import sharpness
 from agecli.images.reading import Pixels, cut
 from agecli.model.bundled import to_run
 from agecli.model.card import Card
@@ -136,8 +137,8 @@ class Estimator:
             records += estimate(self.predictor, pixels, options)
         height, width = crops.shape[1:3]
         return [
-            replace(record, source=f"crop {number}", face=0, box=(0, 0, width, height))
-            for number, record in enumerate(records)
+            replace(record, source=f"crop {number}", face=0, box=(0, 0, width, height), sharpness=sharpness(crop))
+            for number, (record, crop) in enumerate(zip(records, crops, strict=True))
         ]
 
 

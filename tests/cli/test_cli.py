@@ -165,8 +165,10 @@ def test_every_photo_gets_a_record_in_order(cli: Cli, toy: Path, tmp_path: Path,
         "error",
         "interval",
         "time",
+        "track",
         "eyes",
         "sharpness",
+        "shift",
     ]
     assert records[0]["box"] == [0, 0, 160, 160]
     assert records[0]["low"] <= records[0]["age"] <= records[0]["high"]
@@ -188,7 +190,7 @@ def test_formats_and_files(cli: Cli, toy: Path, tmp_path: Path) -> None:
     lines = (tmp_path / "ages.csv").read_text().splitlines()
     assert (
         lines[0]
-        == "schema,source,status,face,age,std,low,high,coverage,box_x,box_y,box_w,box_h,score,error,interval,time,eyes,sharpness"
+        == "schema,source,status,face,age,std,low,high,coverage,box_x,box_y,box_w,box_h,score,error,interval,time,track,eyes,sharpness,shift"
     )
     assert len(lines) == 121
     assert lines[1].split(",")[9:13] == ["0", "0", "160", "160"]

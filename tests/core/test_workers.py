@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import signal
 import subprocess
@@ -149,8 +150,11 @@ def test_an_exception_is_raised_at_the_turn_of_its_item_with_its_traceback() -> 
 
 
 def test_what_libraries_print_is_a_debug_message_with_the_name_of_the_item(
-    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    log = logging.getLogger("agecli")  # without what a command line in this process has set
+    monkeypatch.setattr(log, "handlers", [])
+    monkeypatch.setattr(log, "propagate", True)
     with caplog.at_level("DEBUG", logger="agecli"), Workers(1, LIMITS) as workers:
         assert list(stream(shout, [7], workers, lambda item, reason: -1)) == [7]
     assert "7: libtiff: noise" in caplog.messages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -150,10 +151,12 @@ def test_a_model_that_has_seen_the_photos_says_so_and_fails(cli: Cli, runs: Path
     done = cli("evaluate", best, "--data", toy, "--format", "csv")
     assert done.returncode == 1
     parts = [row["part"] for row in read_csv(runs / "a/splits.csv") if row["fold"] == "1"]
-    assert f"trained on {parts.count('train')} of these 120 photos" in done.stderr
+    counted = re.search(r"trained on (\d+) of these 120 photos", done.stderr)
+    assert counted is not None
+    assert int(counted[1]) >= parts.count("train")  # drawn faces are alike: some of the others count, too
     whole, seen, unseen = csv.DictReader(done.stdout.splitlines())
     assert float(whole["leakage"]) > 0.5
-    assert float(whole["seen"]) == pytest.approx(1 - parts.count("test") / 120, abs=1e-4)
+    assert float(whole["seen"]) >= 1 - parts.count("test") / 120 - 1e-4
     assert (seen["model"], unseen["model"]) == ("best, seen", "best, unseen")
     assert int(seen["images"]) + int(unseen["images"]) == 120
     allowed = invoke("evaluate", best, "--data", toy, "--format", "csv", "--allow-seen")

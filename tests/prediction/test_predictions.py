@@ -108,10 +108,13 @@ def test_drawings_are_written_while_records_are_read(
     (record,) = estimator.predict("a.jpg", draw="drawn")
     assert record.status == "ok"
     assert Image.open("drawn/a.jpg").size == Image.open("a.jpg").size
-    Path("drawn/a.jpg").unlink()
-    Path("drawn/a.jpg").mkdir()
-    summary = estimator.predict("a.jpg", draw="drawn").save("ages.jsonl")
+    Path("outside").mkdir()
+    Path("sub").mkdir()
+    Path("sub/a.jpg").write_bytes(EXAMPLE.read_bytes())
+    Path("drawn/sub").symlink_to(tmp_path / "outside")  # leads out of the folder of drawings
+    summary = estimator.predict("sub/a.jpg", draw="drawn").save("ages.jsonl")
     assert (summary.failed, summary.not_drawn, summary.ok) == (0, 1, False)
+    assert not list(Path("outside").iterdir())
     with pytest.raises(InputError, match="draw needs files"):
         list(estimator.predict(Image.open("a.jpg"), draw="drawn"))
 
