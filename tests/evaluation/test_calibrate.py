@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import agecli
 from agecli.core.errors import InputError
@@ -16,6 +17,7 @@ from agecli.model.predictors import OnnxPredictor
 from agecli.scoring.recalibration import Recalibration
 from tests.conftest import invoke
 
+EXAMPLE = Path(__file__).parent.parent.parent / "docs/example.jpg"
 Mine = tuple[Path, Recalibration]
 
 
@@ -84,7 +86,15 @@ def test_the_command_prints_before_and_after(faces: Path, tmp_path: Path) -> Non
     assert [json.loads(line)["model"] for line in done.stdout.splitlines()] == ["before", "after"]
 
 
-def test_photos_that_are_not_aligned_are_refused(toy: Path, tmp_path: Path) -> None:
-    done = invoke("calibrate", "default", "--data", toy, "--out", tmp_path / "m.onnx")
+def test_photos_that_are_not_aligned_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    rows = []
+    with Image.open(EXAMPLE) as photo:
+        for number in range(32):  # a portrait, with the face in another place each time
+            left, top = 4 * number, 40 - number
+            photo.crop((left, top, left + 300, top + 300)).save(tmp_path / f"raw/{number}.jpg")
+            rows.append(f"{number}.jpg,{20 + number}\n")
+    (tmp_path / "raw/labels.csv").write_text("path,age\n" + "".join(rows))
+    done = invoke("calibrate", "default", "--data", tmp_path / "raw", "--out", tmp_path / "m.onnx")
     assert done.exit_code == 2
     assert "--for default" in done.stderr
