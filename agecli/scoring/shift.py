@@ -160,5 +160,5 @@ class ShiftMonitor:
         name = STATISTICS[int(np.abs(means).argmax())]
         return (
             f"these {len(statistics)} photos look unlike those the intervals were calibrated on (shift {shift:.2f},"
-            f" most in {name}): don't rely on the intervals; `agecli calibrate MODEL --data DIR` adapts them"
+            f" most in {name}): don't rely on the intervals; `agecli calibrate MODEL --data DIR --out FILE` adapts them"
         )

@@ -73,6 +73,6 @@ def collapse_message(forest: Top) -> str | None:
     if leaves.float().mean() <= MANY:
         return None
     return (
-        f"{int(leaves.sum())} of {leaves.numel()} leaves have collapsed to one year: intervals will be too narrow; use fewer "
-        "--trees or a smaller --depth, or see `agecli inspect`"
+        f"{int(leaves.sum())} of {leaves.numel()} leaves have collapsed to one year: without calibration, intervals are too narrow; use "
+        "fewer --trees or a smaller --depth, or see `agecli inspect`"
     )
