@@ -5,6 +5,8 @@ An ONNX file runs on onnxruntime and never imports torch; a checkpoint (.safeten
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 
 from agecli.core.errors import InputError, MissingError
 from agecli.core.extras import require
+from agecli.core.parallel import cores
 from agecli.core.reading import shown
 from agecli.core.signals import deferred_signals
 from agecli.images.reading import Pixels
@@ -36,12 +39,12 @@ class Predictor(Protocol):
 class OnnxPredictor:
     """An ONNX file made by `agecli export`, on onnxruntime's CPU provider.
 
-    path: the .onnx file;   threads: intra-op threads, 0 for one per core.
+    path: the .onnx file;   threads: batches of ONNX_BATCH faces that run at a time, 0 for one per core.
     Raises InputError if the file is damaged, was not made by `agecli export`, or was made by a newer agecli.
     """
 
     def __init__(self, path: Path, threads: int = 0) -> None:
-        self.path, self.threads = path, threads
+        self.path, self.threads = path, threads or cores()
         check_graph(path)
         try:
             self.session = self._open()
@@ -58,26 +61,36 @@ class OnnxPredictor:
             ) from error
 
     def _open(self) -> Any:
-        """A session for any batch size."""
+        """A session for any batch size. Each run has one thread: with more, a sum is split by the number of cores."""
         with deferred_signals():  # an interrupted import of onnxruntime raises ImportError
             import onnxruntime as ort
 
         options = ort.SessionOptions()
-        options.intra_op_num_threads = self.threads
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # leave the cores to the detectors
+        options.intra_op_num_threads = 1
         return ort.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
 
     def pmf(self, pixels: Pixels) -> NDArray[np.float32]:
         """The age distribution of each face.   (B, 3, H, W) uint8 -> (B, A)
 
-        A face gives the same bits in any batch. A single face runs as a batch of two, because the matrix products of
-        one row have kernels of their own, which round differently.
+        A face gives the same bits in any batch and on any number of cores. An odd number of faces is run with one more,
+        because the matrix products of one and of three rows have kernels of their own, which round differently.
         """
         count = len(pixels)
-        if count % ONNX_BATCH == 1:
+        if count % 2 == 1:
             pixels = np.concatenate((pixels, pixels[-1:]))
         parts = [pixels[start : start + ONNX_BATCH] for start in range(0, len(pixels), ONNX_BATCH)]
-        return np.concatenate([self.session.run(None, {"pixels": part})[0] for part in parts])[:count]
+        run = map if self.threads == 1 or len(parts) == 1 else self._threads.map
+        return np.concatenate([*run(self._run, parts)])[:count]
+
+    def _run(self, pixels: Pixels) -> NDArray[np.float32]:
+        """The same for at most ONNX_BATCH faces, in this thread."""
+        pmf: NDArray[np.float32] = self.session.run(None, {"pixels": pixels})[0]
+        return pmf
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        """Threads, started when there is more than one batch: onnxruntime leaves Python to others while it computes."""
+        return ThreadPoolExecutor(self.threads, "agecli-network")
 
 
 class TorchPredictor:

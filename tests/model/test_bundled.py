@@ -19,7 +19,7 @@ from agecli.core.errors import MissingError
 from agecli.core.files import file_hash
 from agecli.model import bundled
 from agecli.model.bundled import named
-from agecli.model.predictors import load_predictor
+from agecli.model.predictors import OnnxPredictor, load_predictor
 from tests.conftest import Cli
 from tests.datasets.test_preprocessing import bad_folder
 
@@ -62,13 +62,16 @@ def test_onnx_and_torch_say_the_same_of_a_face_in_many_lights() -> None:
     assert (onnx @ years).std() > 1  # they are not all the same
 
 
-def test_a_face_gives_the_same_bits_in_any_batch() -> None:
+def test_a_face_gives_the_same_bits_in_any_batch_and_on_any_number_of_cores() -> None:
     model = load_predictor(named(None, ".onnx"))
     size = model.card.picture.size
-    faces = np.random.default_rng(0).integers(0, 256, (9, 3, size, size), dtype=np.uint8)
+    with Image.open(EXAMPLE) as image:
+        squares = [image.convert("RGB").crop((150 + k, 40, 300, 190)).resize((size, size)) for k in range(23)]
+    faces = np.stack([np.asarray(square).transpose(2, 0, 1) for square in squares])
     together = model.pmf(faces)
-    for count in (1, 2, 3, 5):
-        parts = [model.pmf(faces[start : start + count]) for start in range(0, len(faces), count)]
+    for threads, count in ((1, 1), (2, 2), (3, 3), (4, 5), (8, 7), (1, 11)):
+        other = OnnxPredictor(named(None, ".onnx"), threads)
+        parts = [other.pmf(faces[start : start + count]) for start in range(0, len(faces), count)]
         assert np.concatenate(parts).tobytes() == together.tobytes()
 
 
