@@ -51,6 +51,7 @@ class Sample:
     split: str = ""
     rank: str = ""
     source: str = ""  # the photo it was cut from, relative to the original data set
+    weight: float = 1.0  # how often it is drawn in training, relative to other faces
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,18 @@ from agecli.datasets.sources.tables import label_columns
 from agecli.images.folders import photos_in
 
 TABLES = ("manifest.csv", "labels.csv")  # written by `preprocess`, and by users
-SAMPLE_COLUMNS = ("path", "years", "subject", "sex", "race", "split", "rank", "source")  # the fields of Sample
+SAMPLE_COLUMNS = (
+    "path",
+    "years",
+    "subject",
+    "sex",
+    "race",
+    "split",
+    "rank",
+    "source",
+    "weight",
+)  # the fields of Sample
+MOST_WEIGHT = 1000.0  # of a face in training
 LEAVE_OUT = "`agecli audit DIR` finds all such faces, and --exclude suspicious.csv leaves them out"
 log = logging.getLogger("agecli")
 
@@ -40,6 +51,7 @@ class LabelRow(NamedTuple):
     birth: str
     taken: str
     source: str  # the original photo of an aligned face
+    weight: str  # how often it is drawn in training; empty: 1
     where: str  # file and line, for error messages
 
 
@@ -55,10 +67,10 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """A SHA-256 of all labels. Empty fields are left out, so that a field added to Sample later does not change it."""
+        """A SHA-256 of all labels. Default values are left out, so that a field added to Sample later does not change it."""
         digest = hashlib.sha256()
         for sample in self.samples:
-            known = repr([item for item in vars(sample).items() if item[1] != ""])
+            known = repr([item for item in vars(sample).items() if item[1] != "" and item != ("weight", 1.0)])
             digest.update(known.encode("utf-8", "surrogateescape"))
         return digest.hexdigest()
 
@@ -87,7 +99,7 @@ def read_labels(folder: Path, dataset: str = "auto") -> tuple[str, pd.DataFrame]
             f"{folder} has neither {' nor '.join(TABLES)}, and is no data set whose names agecli knows",
             hint="a data folder has such a table, with the columns path and age",
         )
-    rows = ((path, *label, "", path) for path, label in source.labels.items())
+    rows = ((path, *label, "", "", path) for path, label in source.labels.items())
     return source.name, text_table(rows, LABEL_COLUMNS)
 
 
@@ -110,6 +122,7 @@ def _read_label_table(file: Path) -> pd.DataFrame:
     known = label_columns(table)
     known["path"] = [_inside(path, file) for path in table["path"]]
     known["source"] = table["source"].str.strip() if "source" in table else ""
+    known["weight"] = table["weight"].str.strip() if "weight" in table else ""
     known["where"] = [f"{file}, line {line}" for line in range(2, len(table) + 2)]
     return known[list(LABEL_COLUMNS)].astype(object)
 
@@ -156,6 +169,9 @@ def read_manifest(
         raise InputError(f"no face in {folder} has an age", hint="fill the column age, in years")
     table = table.assign(years=pd.Series([parse_age(age) for age in table["age"]], table.index, dtype=float))
     _check_ages(table, grid)
+    table = table.assign(
+        weight=[_weight(weight, where) for weight, where in zip(table["weight"], table["where"], strict=True)]
+    )
     repeated = table["path"][table["path"].duplicated()]
     if len(repeated):
         raise InputError(f"{folder} lists {repeated.iloc[0]} twice", hint="keep one row for each face")
@@ -178,6 +194,20 @@ def _check_ages(table: pd.DataFrame, grid: AgeGrid) -> None:
         f"{row['where']}: age {row['age']} is outside the age grid, {grid.low} to {grid.high}",
         hint=f"correct the label, or use a wider grid: --set ages.low=… or --set ages.high=…; {LEAVE_OUT}",
     )
+
+
+def _weight(text: str, where: str) -> float:
+    """A sampling weight as a number; 1 for an empty cell. Raises InputError unless it is above 0 and at most MOST_WEIGHT."""
+    try:
+        weight = float(text) if text else 1.0
+    except ValueError:
+        weight = float("nan")
+    if not 0 < weight <= MOST_WEIGHT:
+        raise InputError(
+            f"{where}: weight {shown(text)!r} is no number above 0 and at most {MOST_WEIGHT:.0f}",
+            hint="a face with weight 2 is drawn twice as often in training; leave the cell empty for 1",
+        )
+    return weight
 
 
 def read_names(path: Path) -> list[str]:

@@ -73,28 +73,40 @@ class Stream(Sampler[list[Key]]):
             yield keys[self.rank :: self.ranks]
 
     def _order(self, draw: np.random.Generator) -> NDArray[np.int64]:
-        """The indices of one pass (samples,). With weights, by systematic sampling over a random order."""
-        order = draw.permutation(self.samples)
-        if self.weights is None:
-            return order
-        ends = np.cumsum(self.weights[order]) * (self.samples / self.weights.sum())
-        pointers = np.arange(self.samples) + draw.random()
-        chosen = order[np.searchsorted(ends, pointers, side="right").clip(max=self.samples - 1)]
-        return draw.permutation(chosen)
+        """The indices of one pass (samples,)."""
+        return draw.permutation(self.samples) if self.weights is None else in_proportion(self.weights, draw)
 
 
-def rarity(ages: Sequence[float], power: float) -> NDArray[np.float64] | None:
-    """Sampling weights for rare ages: n ** -power, where n is the number of faces within two years. None for power 0.
+def in_proportion(weights: NDArray[np.float64], draw: np.random.Generator) -> NDArray[np.int64]:
+    """As many indices as there are weights, each as often as its weight says, rounded up or down, in random order.
 
-    ages: in years. Returns (len(ages),).
+    By systematic sampling over a random order.   weights: (n,), above 0. Returns (n,).
     """
-    if not power:
+    order = draw.permutation(len(weights))
+    ends = np.cumsum(weights[order]) * (len(weights) / weights.sum())
+    pointers = np.arange(len(weights)) + draw.random()
+    return draw.permutation(order[np.searchsorted(ends, pointers, side="right").clip(max=len(weights) - 1)])
+
+
+def sampling_weights(
+    ages: Sequence[float], power: float, weights: Sequence[float] | None = None
+) -> NDArray[np.float64] | None:
+    """How often each face is drawn: its own weight times n ** -power, where n is the weight of the faces within two years.
+
+    ages: in years; weights: of the manifest, by default 1. Returns (len(ages),), or None if all faces are drawn alike.
+
+    >>> sampling_weights([5, 30, 30], power=1)
+    array([1. , 0.5, 0.5])
+    """
+    own = np.ones(len(ages)) if weights is None else np.asarray(weights, dtype=float)
+    if not power and (own == own[:1]).all():
         return None
     years = np.asarray(ages)
-    ordered = np.sort(years)
-    near = np.searchsorted(ordered, years + 2, side="right") - np.searchsorted(ordered, years - 2, side="left")
-    weights: NDArray[np.float64] = near.astype(float) ** -power
-    return weights
+    order = np.argsort(years, kind="stable")
+    ordered, below = years[order], np.concatenate(([0.0], np.cumsum(own[order])))
+    near = below[np.searchsorted(ordered, years + 2, side="right")] - below[np.searchsorted(ordered, years - 2)]
+    weighted: NDArray[np.float64] = own * near**-power
+    return weighted
 
 
 class Faces(Dataset[tuple[Tensor | None, float, int, str]]):

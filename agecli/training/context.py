@@ -9,16 +9,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from agecli.core.config import Config
 from agecli.core.errors import InputError, Interrupted
+from agecli.core.seeding import generator
 from agecli.datasets.manifest import Manifest
 from agecli.datasets.protocols import Fold
 from agecli.images.alignment import Alignment
 from agecli.images.face_frames import Floats
 from agecli.model.fingerprint import Fingerprint, fingerprint_of, read_frequencies
 from agecli.model.network import AgeModel
+from agecli.training.batches import in_proportion, sampling_weights
 from agecli.training.inputs import Inputs
 from agecli.training.loop import Step
 from agecli.training.run_folder import Run
@@ -78,6 +82,23 @@ class RunContext:
     def age_of(self, indices: Sequence[int]) -> torch.Tensor:
         """The ages of some faces, in years.   (n,)"""
         return torch.tensor([self.manifest.samples[index].age for index in indices])
+
+    def weights_of(self, indices: Sequence[int]) -> NDArray[np.float64] | None:
+        """How often some faces are drawn in training, relative to each other; None if all alike.   (n,)"""
+        samples = [self.manifest.samples[index] for index in indices]
+        ages, weights = [sample.age for sample in samples], [sample.weight for sample in samples]
+        return sampling_weights(ages, self.config.data.balance, weights)
+
+    def drawn_ages(self, indices: Sequence[int]) -> torch.Tensor:
+        """The ages of some faces, in years, each as often as it is drawn in one pass: what the leaves start from.   (n,)
+
+        With the ages as they are, a forest trained with `data.balance` would begin with hardly a leaf for rare ages, and
+        leaves rarely move far: the default model had two per tree below ten years.
+        """
+        ages, weights = self.age_of(indices), self.weights_of(indices)
+        return (
+            ages if weights is None else ages[in_proportion(weights, generator(self.config.training.seed, "leaf ages"))]
+        )
 
     @cached_property
     def face_frequencies(self) -> Floats:

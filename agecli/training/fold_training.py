@@ -24,7 +24,7 @@ from agecli.model.network import AgeModel, start_leaves
 from agecli.scoring.calibration import Calibration
 from agecli.scoring.metrics import Predictions
 from agecli.training import distributed
-from agecli.training.batches import Stream, rarity
+from agecli.training.batches import Stream
 from agecli.training.context import RunContext
 from agecli.training.inference import distributions
 from agecli.training.inputs import FeatureInputs
@@ -46,7 +46,7 @@ def _fresh_model(context: RunContext, train: Sequence[int]) -> AgeModel:
         return model.to(context.device)
     if context.config.forest.standardise or isinstance(context.inputs, FeatureInputs):
         context.inputs.standardise(model, train)
-    start_leaves(model.forest, context.age_of(train), context.config.training.seed)
+    start_leaves(model.forest, context.drawn_ages(train), context.config.training.seed)
     return model.to(context.device)
 
 
@@ -189,7 +189,6 @@ class FoldTraining:
     def _stream(self) -> Stream:
         """The samples of all iterations that are left, this rank's share of them."""
         training = self.context.config.training
-        ages = [self.context.manifest.samples[index].age for index in self.train]
         return Stream(
             len(self.train),
             training.batch_size,
@@ -198,7 +197,7 @@ class FoldTraining:
             training.iterations,
             distributed.rank(),
             distributed.ranks(),
-            rarity(ages, self.context.config.data.balance),
+            self.context.weights_of(self.train),
         )
 
     def learn(self) -> None:

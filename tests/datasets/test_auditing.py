@@ -40,7 +40,7 @@ Row = tuple[str, ...]
 
 
 def row(path: str, age: str = "30", source: str = "", **known: str) -> Row:
-    return (path, *Label(age, **known), source, path)
+    return (path, *Label(age, **known), source, "", path)
 
 
 def table(*rows: Row) -> pd.DataFrame:

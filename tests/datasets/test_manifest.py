@@ -39,6 +39,14 @@ def test_the_hash_does_not_change_with_what_is_not_known() -> None:
     assert one.digest != Manifest(Path(), (Sample("a.jpg", 4.0, "x", sex="F"),)).digest
 
 
+def test_weights_are_read_and_change_the_hash(tmp_path: Path) -> None:
+    plain = read_manifest(folder(tmp_path, "path,age,weight\na.jpg,3,1\nb.jpg,4,\n"), GRID)
+    assert plain.digest == read_manifest(folder(tmp_path, "path,age\na.jpg,3\nb.jpg,4\n"), GRID).digest
+    heavy = read_manifest(folder(tmp_path, "path,age,weight\na.jpg,3,2.5\nb.jpg,4,\n"), GRID)
+    assert [sample.weight for sample in heavy.samples] == [2.5, 1.0]
+    assert heavy.digest != plain.digest
+
+
 def test_our_manifest_comes_before_labels(tmp_path: Path) -> None:
     folder(tmp_path, "path,age\na.jpg,1\n")
     assert read_manifest(folder(tmp_path, "path,age\nb.jpg,2\n", "manifest.csv"), GRID).samples[0].path == "b.jpg"
@@ -65,6 +73,9 @@ def test_the_order_of_rows_does_not_matter(tmp_path: Path) -> None:
         ("path,age\na.jpg,121\n", "age 121 is outside the age grid, 0 to 120"),
         ("path,age\na.jpg,-1\n", "age -1 is outside"),
         ("path,age\na.jpg,3\na.jpg,4\n", "a.jpg twice"),
+        ("path,age,weight\na.jpg,3,heavy\n", "line 2: weight 'heavy'"),
+        ("path,age,weight\na.jpg,3,0\n", "line 2: weight '0'"),
+        ("path,age,weight\na.jpg,3,1e9\n", "line 2: weight '1e9'"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, text: str, says: str) -> None:

@@ -16,7 +16,7 @@ from agecli.core.records import Sample
 from agecli.datasets.manifest import read_manifest
 from agecli.images.reading import PictureSpec
 from agecli.training.augmentation import augmentation
-from agecli.training.batches import Batch, Faces, Stream, every_face, rarity, training_batches
+from agecli.training.batches import Batch, Faces, Stream, every_face, sampling_weights, training_batches
 
 SPEC = PictureSpec(48, 0.875, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 
@@ -50,12 +50,25 @@ def test_equal_weights_show_each_face_once() -> None:
 
 def test_rarity_makes_up_for_the_number_of_faces_of_an_age() -> None:
     ages = [5.0] * 10 + [40.0] * 1000
-    child, adult = rarity(ages, 1)[[0, -1]]  # type: ignore[index]
+    child, adult = sampling_weights(ages, 1)[[0, -1]]  # type: ignore[index]
     assert child / adult == pytest.approx(100)
-    half = rarity(ages, 0.5)
+    half = sampling_weights(ages, 0.5)
     assert half is not None
     assert half[0] / half[-1] == pytest.approx(10)
-    assert rarity(ages, 0) is None
+    assert sampling_weights(ages, 0) is None
+
+
+def test_a_face_is_drawn_as_often_as_its_weight_says() -> None:
+    weights = sampling_weights([30.0] * 4, 0, [1, 1, 1, 3])
+    drawn = [index for batch in Stream(4, 6, 0, 0, 100, weights=weights) for index, _ in batch]
+    assert drawn.count(3) / len(drawn) == pytest.approx(0.5, abs=0.01)
+
+
+def test_balance_evens_out_the_weights_of_ages() -> None:
+    weights = sampling_weights([5.0, 40.0, 40.0], 1, [1, 1, 9])
+    assert weights is not None
+    assert weights[0] == pytest.approx(weights[1:].sum())
+    assert weights[2] / weights[1] == pytest.approx(9)
 
 
 @given(n=st.integers(1, 50), size=st.integers(1, 20), ranks=st.integers(1, 4))

@@ -39,7 +39,9 @@ def predictions_of(
     pmf = np.exp(-((GRID.years - centre[:, None]) ** 2) / (2 * spread**2))
     pmf = (pmf / pmf.sum(-1, keepdims=True)).astype(np.float32)
     samples = [
-        Sample(f"{i}.jpg", age[i], *((f"s{i // 6}", "FM"[i // 6 % 2], ("Asian", "Black", "White")[i // 6 % 3]) * known))
+        Sample(f"{i}.jpg", age[i], f"s{i // 6}", "FM"[i // 6 % 2], ("Asian", "Black", "White")[i // 6 % 3])
+        if known
+        else Sample(f"{i}.jpg", age[i])
         for i in range(count)
     ]
     return Predictions.from_pmf(pmf, samples, "mean", GRID, calibrate(pmf, age, GRID) if calibrated else None)
