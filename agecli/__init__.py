@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from agecli.prediction.estimator import Estimator as Estimator
     from agecli.prediction.estimator import load as load
     from agecli.prediction.marking import draw as draw
+    from agecli.prediction.merging import merge as merge
     from agecli.prediction.predict import predict as predict
     from agecli.prediction.predictions import Predictions as Predictions
     from agecli.prediction.predictions import Summary as Summary
+    from agecli.scaling.state import status as status
     from agecli.studies.study import study as study
     from agecli.training.train import train as train
 
@@ -58,9 +60,11 @@ _MODULES = {  # of each public name; the imports above say the same to type chec
     "export": "model.export",
     "inspect": "evaluation.inspect",
     "load": "prediction.estimator",
+    "merge": "prediction.merging",
     "predict": "prediction.predict",
     "preprocess": "datasets.preprocessing",
     "split": "datasets.splitting",
+    "status": "scaling.state",
     "study": "studies.study",
     "train": "training.train",
 }
@@ -83,9 +87,11 @@ __all__ = [
     "export",
     "inspect",
     "load",
+    "merge",
     "predict",
     "preprocess",
     "split",
+    "status",
     "study",
     "train",
 ]

@@ -18,11 +18,13 @@ from agecli.cli.evaluate import evaluate
 from agecli.cli.export import export
 from agecli.cli.info import info
 from agecli.cli.inspect import inspect
+from agecli.cli.merge import merge
 from agecli.cli.outputs import Command
 from agecli.cli.plot import plot
 from agecli.cli.predict import EXAMPLES, predict
 from agecli.cli.preprocess import preprocess
 from agecli.cli.split import split
+from agecli.cli.status import status
 from agecli.cli.study import study
 from agecli.cli.toy import toy
 from agecli.cli.train import train
@@ -113,7 +115,9 @@ def options(
     """The age of a face, by Deep Differentiable Random Forests."""
 
 
-for command in (preprocess, train, evaluate, calibrate, split, audit, predict, export, study, inspect, info, toy):
+for command in (
+    *(preprocess, train, evaluate, calibrate, split, audit, predict, merge, status, export, study, inspect, info, toy),
+):
     app.command(cls=Command, epilog=EXAMPLES if command is predict else None)(command)
 app.add_typer(plot, name="plot")
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,6 +31,15 @@ if TYPE_CHECKING:
     from agecli.cli.progress import Bars
 
 
+class System(str, Enum):
+    """Batch systems that `--script` knows."""
+
+    slurm = "slurm"
+    pbs = "pbs"
+    sge = "sge"
+    kubernetes = "kubernetes"
+
+
 class Format(str, Enum):
     """How records are written."""
 
@@ -45,7 +54,7 @@ class Format(str, Enum):
 FEW = 100  # photos before progress is shown: rich takes time to load
 
 
-INPUTS, FACES, RECORDS, OUTPUT = "Inputs", "Faces", "Records", "Output"  # groups of options
+INPUTS, FACES, RECORDS, OUTPUT, SHARDS = "Inputs", "Faces", "Records", "Output", "Shards"  # groups of options
 EXAMPLES = "\n\n".join(  # typer joins lines that no empty line separates
     (
         "Examples:",
@@ -168,6 +177,28 @@ Resume = Annotated[
     bool,
     typer.Option("--resume", help="Continue an interrupted run with the same --output.", rich_help_panel=OUTPUT),
 ]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Work in shards: a plan and a part for each shard in this folder. `agecli merge` joins them.",
+        rich_help_panel=SHARDS,
+    ),
+]
+Shards = Annotated[int | None, typer.Option(min=1, help="Number of shards.", rich_help_panel=SHARDS)]
+ShardSize = Annotated[
+    int | None, typer.Option(min=1, help="Inputs per shard.", show_default="10000", rich_help_panel=SHARDS)
+]
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        metavar="I/N|env", help="Do shard I of N only, from 0; env: as the job array says.", rich_help_panel=SHARDS
+    ),
+]
+Script = Annotated[
+    System | None,
+    typer.Option(help="Write the plan, print a script for this batch system, and stop.", rich_help_panel=SHARDS),
+]
 
 
 def predict(
@@ -195,6 +226,11 @@ def predict(
     resume: Resume = False,
     safe_csv: SafeCsv = False,
     draw: Draw = None,
+    out: Out = None,
+    shards: Shards = None,
+    shard_size: ShardSize = None,
+    shard: Shard = None,
+    script: Script = None,
     batch_size: BatchSize = 32,
     workers: Workers = None,
     max_memory: MaxMemory = MAX_MEMORY,
@@ -206,24 +242,52 @@ def predict(
     """Estimate the age of every face in photos and videos, with a 90 % interval."""
     listen(quiet, verbose)
     from agecli.core.parallel import cores
+
+    faces: dict[str, Any] = {
+        "no_detect": no_detect,
+        "detector": detector,
+        "largest": largest,
+        "min_face": min_face,
+        "min_score": min_score,
+        "looks": _looks(fast, closer),
+        "readout": readout,
+        "abstain_above": abstain_above,
+        "over": over,
+        "over_confidence": over_confidence,
+        "distribution": distribution,
+        "every": every,
+        "per_person": per_person,
+    }
+    if out is not None or shards or shard_size or shard or script:
+        from agecli.cli.shards import predict_shards
+
+        given = {"--output": output, "--resume": resume, "--draw": draw, "--safe-csv": safe_csv, "--format": form}
+        predict_shards(
+            photos,
+            out,
+            faces,
+            excluded=[name for name, value in given.items() if value],
+            shards=shards,
+            shard_size=shard_size,
+            shard=shard,
+            script=script.value if script else None,
+            quiet=quiet,
+            model=model,
+            videos=videos,
+            null=null,
+            device=device,
+            batch_size=batch_size,
+            workers=workers or cores(),
+            max_memory=max_memory,
+            timeout=timeout,
+        )
+        return
     from agecli.prediction.predict import predict as run
 
     predictions = run(
         photos,
         model=model,
-        no_detect=no_detect,
-        detector=detector,
-        largest=largest,
-        min_face=min_face,
-        min_score=min_score,
-        looks=_looks(fast, closer),
-        readout=readout,
-        abstain_above=abstain_above,
-        over=over,
-        over_confidence=over_confidence,
-        distribution=distribution,
-        every=every,
-        per_person=per_person,
+        **faces,
         videos=videos,
         draw=draw,
         device=device,

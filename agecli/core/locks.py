@@ -25,15 +25,21 @@ PATIENCE = 2.0  # seconds in which the workers of a killed process end, too
 held: set[int] = set()  # the handles of the locks of this process
 
 
+class LockedError(InputError):
+    """Another process holds a lock."""
+
+
 @contextmanager
-def locked(output: Path, folder: bool = False) -> Iterator[None]:
+def locked(output: Path, folder: bool = False, patience: float = PATIENCE) -> Iterator[None]:
     """Hold the lock of an output during the `with` block.
 
     output: a file, whose lock file is beside it (.NAME.agecli-lock); or, with `folder`, a folder, whose lock file is in
         it. The folder is created, and removed if it is empty at the end. The lock is the operating system's (flock), not
         the file: one that a killed process left does not block anybody.
 
-    Raises InputError, which says who holds it, if another process does, or if the lock file is not one of agecli.
+    patience: seconds to wait for it.
+
+    Raises LockedError, which says who holds it, if another process does; InputError if the lock file is not one of agecli.
 
         with locked(Path("ages.csv")):
             ...
@@ -42,7 +48,7 @@ def locked(output: Path, folder: bool = False) -> Iterator[None]:
     path = real / f".{NAME}" if folder else real.with_name(f".{real.name}.{NAME}")
     created = [place for place in (path.parent, *path.parent.parents) if not place.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = _acquire(path, output)
+    handle = _acquire(path, output, patience)
     held.add(handle)
     try:
         yield
@@ -54,6 +60,19 @@ def locked(output: Path, folder: bool = False) -> Iterator[None]:
         with suppress(OSError):
             for place in created:
                 place.rmdir()  # fails if it is not empty
+
+
+def is_locked(output: Path) -> bool:
+    """Whether a process holds the lock of a file now; never waits, and leaves no lock."""
+    path = output.with_name(f".{output.name}.{NAME}")
+    try:
+        handle = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        return False
+    try:
+        return not _lock(handle)
+    finally:
+        os.close(handle)
 
 
 def is_lock(path: Path) -> bool:
@@ -71,15 +90,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_in_child)
 
 
-def _acquire(path: Path, output: Path) -> int:
+def _acquire(path: Path, output: Path, patience: float) -> int:
     """The handle of the locked file, in which this process has written who it is."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + patience
     while True:
         handle = _open(path)
         try:
             if not _lock(handle):
                 if time.monotonic() >= end:
-                    raise InputError(
+                    raise LockedError(
                         f"{output} is being written by another agecli{_holder(handle)}",
                         hint="wait until it has finished, or write to another place",
                     )

@@ -129,8 +129,10 @@ class TorchPredictor:
         return pmf
 
 
-def load_predictor(path: Path, device: str = "auto") -> Predictor:
+def load_predictor(path: Path, device: str = "auto", threads: int = 0) -> Predictor:
     """Load a model file: .onnx on onnxruntime, anything else as a checkpoint on torch.
+
+    threads: of an ONNX model, 0 for one per core.
 
     Raises MissingError if the file, the device or torch is not there, InputError if the file is no model or cannot run on
     `device`.   Example: `load_predictor(Path("model.onnx")).pmf(pixels)`
@@ -143,4 +145,4 @@ def load_predictor(path: Path, device: str = "auto") -> Predictor:
         raise InputError(
             f"{path} runs on the CPU, not on {device}", hint="use its checkpoint (.safetensors) on other devices"
         )
-    return OnnxPredictor(path)
+    return OnnxPredictor(path, threads)

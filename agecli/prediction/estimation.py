@@ -134,12 +134,12 @@ def face_records(
 
 
 def photo_records(
-    predictor: Predictor, photos: Iterable[PhotoFaces], options: Options, batch_size: int
+    predictor: Predictor, photos: Iterable[PhotoFaces], options: Options, batch_size: int, warn: bool = True
 ) -> Iterator[Record]:
     """At least one record for each photo, in order. Photos are collected until their faces fill a batch.
 
     photos: with their faces cut for the model;   batch_size: faces that the model processes at once.
-    Warns at the end if the photos look unlike those that the model was calibrated on (`scoring.shift`).
+    warn: at the end, if the photos look unlike those that the model was calibrated on (`scoring.shift`).
     """
     monitor = ShiftMonitor(predictor.card.shift)
     waiting: list[PhotoFaces] = []
@@ -151,7 +151,7 @@ def photo_records(
             yield from _batch_records(predictor, waiting, options, batch_size, monitor)
             waiting, count = [], 0
     yield from _batch_records(predictor, waiting, options, batch_size, monitor)
-    if message := monitor.message():
+    if warn and (message := monitor.message()):
         log.warning("%s", message)
 
 

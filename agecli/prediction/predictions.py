@@ -19,7 +19,7 @@ from agecli.core.parallel import check_workers
 from agecli.core.records import Record
 from agecli.core.streams import Row, destination
 from agecli.core.worker_process import Limits
-from agecli.core.workers import open_workers, stream
+from agecli.core.workers import Workers, open_workers, stream
 from agecli.images.alignment import Alignment
 from agecli.images.crops import FaceCropper, PhotoFaces
 from agecli.model.card import Card
@@ -79,13 +79,18 @@ class Predictions(Iterator[Record]):
         null: bool = False,
         videos: bool = False,
         draw: str | Path | None = None,
+        pool: Workers | None = None,
     ) -> None:
-        """See `agecli.predict` for the arguments. Raises InputError if one cannot be used."""
+        """See `agecli.predict` for the arguments. Raises InputError if one cannot be used.
+
+        pool: worker processes that stay open for further predictions, as of the next shard; None opens some, and warns at
+        the end if the photos look unlike those of the calibration.
+        """
         check_batch_size(batch_size)
         check_workers(workers)
         self.predictor, self.model, self.options = predictor, model, options
         self.images, self.null, self.videos = images, null, videos
-        self.batch_size, self.workers, self.limits = batch_size, workers, limits
+        self.batch_size, self.workers, self.limits, self.pool = batch_size, workers, limits, pool
         self.draw = Path(draw) if draw is not None else None
         self.drawer = _drawer(self.draw, options.every)
         alignment = None if options.no_detect else _alignment(predictor.card, model)
@@ -216,14 +221,17 @@ class Predictions(Iterator[Record]):
             inputs = left_out(names_only(inputs, "resume"), done)
         photos = self._crop(read_items(inputs, options.seconds))
         each = replace(options, distribution=True) if options.per_person else options  # to be pooled
-        records = follow(photo_records(self.predictor, _counted(photos, progress), each, self.batch_size))
+        records = follow(
+            photo_records(self.predictor, _counted(photos, progress), each, self.batch_size, not self.pool)
+        )
         if self.drawer:
             records = self.drawer(records)
         return pool(records, self.predictor.card, options) if options.per_person else records
 
     def _crop(self, items: Iterator[Item]) -> Iterator[PhotoFaces]:
         """The faces of each item, found by worker processes."""
-        with open_workers(self.workers, self.limits) as workers:
+        opened = nullcontext(self.pool) if self.pool else open_workers(self.workers, self.limits)
+        with opened as workers:
             yield from stream(self.find_faces, items, workers, crashed_photo, ahead=2 * self.batch_size)
 
     def _header(self, options: Options) -> dict[str, Any]:

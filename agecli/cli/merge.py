@@ -1,0 +1,46 @@
+"""`agecli merge`: the parts of a sharded run as one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agecli.cli.options import Quiet, Verbose, listen, output_file
+from agecli.cli.outputs import Force
+from agecli.cli.predict import Format
+
+
+def merge(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of --out.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            *("--output", "-o"),
+            callback=output_file,
+            metavar="FILE",
+            help="Write all records to a file, whole or not at all; - is stdout.",
+        ),
+    ] = None,
+    form: Annotated[
+        Format | None,
+        typer.Option(
+            *("--format", "-f"), help="How to write records.", show_default="by the ending of FILE, else jsonl"
+        ),
+    ] = None,
+    force: Force = False,
+    safe_csv: Annotated[
+        bool, typer.Option("--safe-csv", help="Put ' before CSV cells that a spreadsheet would run as formulas.")
+    ] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Join the parts of a sharded run, in the order of its inputs. Refuses while parts are missing, and says which.
+
+    Example: agecli merge ages/ -o ages.parquet
+    """
+    listen(quiet, verbose)
+    from agecli.prediction.merging import merge as run
+
+    run(folder, output, file_format=form.value if form else None, safe_csv=safe_csv, force=force)

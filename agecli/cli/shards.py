@@ -1,0 +1,110 @@
+"""`agecli predict --out DIR`: shards of a prediction, in this process, in a job array, or as a script for one."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from agecli.cli.progress import Bars
+from agecli.core.errors import InputError, Interrupted
+from agecli.core.worker_process import Limits
+from agecli.prediction.options import Options
+from agecli.prediction.sharding import Session, job_for, plan_prediction
+from agecli.scaling.engines import Progress, run_here
+from agecli.scaling.parts import clean
+from agecli.scaling.plan import Plan
+from agecli.scaling.scripts import script as write_script
+from agecli.scaling.selection import select, shards_in_choice
+from agecli.scaling.state import status
+
+log = logging.getLogger("agecli")
+
+
+def predict_shards(
+    photos: Sequence[str],
+    out: Path | None,
+    faces: Mapping[str, Any],
+    *,
+    excluded: Sequence[str],
+    shards: int | None,
+    shard_size: int | None,
+    shard: str | None,
+    script: str | None,
+    quiet: bool,
+    model: Path | None,
+    videos: bool,
+    null: bool,
+    device: str,
+    batch_size: int,
+    workers: int,
+    max_memory: float,
+    timeout: float,
+) -> None:
+    """Do the shards that were chosen. Exits with 1 if some of their inputs gave no age."""
+    if out is None:
+        raise InputError("shards need a folder", hint="name one with --out DIR")
+    if excluded:
+        raise InputError(
+            f"{excluded[0]} has no effect on shards", hint="`agecli merge DIR -o FILE` writes all records to one file"
+        )
+    if shard_size is None:
+        shards = shards or (None if (out / "plan.json").exists() else shards_in_choice(shard))
+    job = job_for(out, model, device, batch_size, workers, Limits.of(max_memory, timeout))
+    plan = plan_prediction(
+        *(photos, out, Options(**faces), job),
+        videos=videos,
+        null=null,
+        shards=shards,
+        size=shard_size,
+        check_inputs=shard is None,
+    )
+    if script is not None:
+        sys.stdout.write(write_script(script, without_script(sys.argv[1:]), plan.base, plan.shards, workers))
+        return
+    numbers = select(shard, plan.shards, os.environ)
+    with Bars(quiet) as bars, Session(job) as session:
+        done = _interruptible(out, plan, numbers, session, bars)
+    report(out, plan, done)
+
+
+def _interruptible(out: Path, plan: Plan, numbers: Sequence[int], session: Session, bars: Bars) -> Progress:
+    """Do the shards here. Raises Interrupted on Ctrl-C."""
+    try:
+        return run_here(
+            *(out, plan, numbers, session.work), lambda done: bars.show("shards", done.shards, len(numbers))
+        )
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"interrupted; the shards so far are in {out}", hint="continue with the same command"
+        ) from None
+
+
+def report(out: Path, plan: Plan, done: Progress) -> None:
+    """Say what was done, and what to do next. Raises typer.Exit with 1 if some inputs gave no age."""
+    clean(out)
+    state = status(out)
+    if state.done == plan.shards:
+        log.info("all %d shards are done: agecli merge %s -o ages.jsonl", plan.shards, out)
+    else:
+        log.info("%d of %d shards are done", state.done, plan.shards)
+    if done.failed:
+        typer.echo(f"{done.failed} of {done.inputs} inputs gave no age; their records say why", err=True)
+        raise typer.Exit(1)
+
+
+def without_script(arguments: Sequence[str]) -> list[str]:
+    """The arguments of this command without `--script SYSTEM`."""
+    kept: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--script":
+            next(rest, None)
+        elif not argument.startswith("--script="):
+            kept.append(argument)
+    return kept

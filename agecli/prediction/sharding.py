@@ -1,0 +1,164 @@
+"""Predictions in shards: the plan of a prediction, and the work of one process on it.
+
+What a process needs is in the folder of the run and in a `ShardJob`, so that it can be any process on any machine that
+sees the folder and the photos.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from agecli.core.errors import InputError
+from agecli.core.files import file_hash
+from agecli.core.worker_process import Limits
+from agecli.core.workers import Workers
+from agecli.model.bundled import DEFAULT, to_run
+from agecli.model.predictors import load_predictor
+from agecli.prediction.estimator import Estimator
+from agecli.prediction.inputs import names_only, read_inputs
+from agecli.prediction.journal import Tally as Failures
+from agecli.prediction.options import Options, check_batch_size
+from agecli.prediction.predictions import Predictions
+from agecli.scaling.parts import Footer, Tally, do_shard
+from agecli.scaling.plan import Plan, Request, make_plan, read_plan
+
+COMMAND = "predict"
+
+
+@dataclass(frozen=True)
+class ShardJob:
+    """How one process does shards of a run. Plain data, so that it can be sent to another machine.
+
+    folder: of the run, absolute.   model: None or "default" for the bundled model of that machine, else an absolute path.
+    workers: processes that read photos and find faces;   threads: of the network, 0 for one per core.
+    """
+
+    folder: str
+    model: str | None
+    device: str
+    batch_size: int
+    workers: int
+    limits: Limits
+    threads: int = 0
+
+
+def plan_prediction(
+    photos: Sequence[str],
+    out: Path,
+    options: Options,
+    job: ShardJob,
+    *,
+    videos: bool,
+    null: bool,
+    shards: int | None,
+    size: int | None,
+    check_inputs: bool,
+) -> Plan:
+    """The plan of a prediction in the folder `out`, new or checked; see `plan.make_plan`.
+
+    Raises InputError if a picture on stdin is among the inputs: they must be files.
+    """
+    check_batch_size(job.batch_size)
+    path = to_run(job.model, job.device)
+    load_predictor(path, job.device)  # an unusable model is an error here, and not of every shard
+    request = Request(
+        COMMAND, {"model": file_hash(path), **asdict(options), "videos": videos}, photos, os.getcwd(), shards, size
+    )
+
+    def names() -> Iterator[str]:
+        return names_only(read_inputs(photos, null, out, videos), "--out")
+
+    return make_plan(out, request, names, check_inputs)
+
+
+def job_for(
+    out: Path, model: Path | None, device: str, batch_size: int, workers: int, limits: Limits | None, threads: int = 0
+) -> ShardJob:
+    """A job with absolute paths."""
+    own = None if model is None or str(model) == DEFAULT else os.path.abspath(model)
+    return ShardJob(os.path.abspath(out), own, device, batch_size, workers, limits or Limits(), threads)
+
+
+class Session:
+    """A model and worker processes that stay open for many shards. Use it as a context manager.
+
+    Raises InputError if the model of this machine is another than that of the plan.
+    """
+
+    def __init__(self, job: ShardJob) -> None:
+        self.job, self.folder = job, Path(job.folder)
+        self.plan = read_plan(self.folder)
+        stored = dict(self.plan.options)
+        wanted, _ = stored.pop("model"), stored.pop("videos")
+        path = to_run(job.model, job.device)
+        if file_hash(path) != wanted:
+            raise InputError(f"{path} is not the model of {self.folder / 'plan.json'}", hint="install the same model")
+        self.options = Options(**stored)
+        self.estimator = Estimator(load_predictor(path, job.device, job.threads), path)
+        self.columns = self.options.columns(shift=self.estimator.card.shift is not None)
+        self.stack = ExitStack()
+        self.pool = self.stack.enter_context(Workers(job.workers, job.limits))
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the worker processes."""
+        self.stack.close()
+
+    def work(self, number: int, entries: Iterator[Any], tally: Tally) -> Iterator[bytes]:
+        """The lines of a shard: its records, with the names of the inputs as they were given."""
+        began = time.monotonic()
+        inside = os.path.join(self.plan.base, ".", "")
+        photos = (name if os.path.isabs(name) else inside + name for name in entries)
+        predictions = Predictions(
+            *(self.estimator.predictor, self.estimator.model, photos, self.options),
+            batch_size=self.job.batch_size,
+            videos=True,
+            pool=self.pool,
+        )
+        failures = Failures()
+        for row in failures(record.row() for record in predictions):
+            named = {**row, "source": row["source"].removeprefix(inside)}
+            yield json.dumps({name: named.get(name) for name in self.columns}).encode("ascii") + b"\n"
+        tally.failed, tally.seconds = failures.failed, time.monotonic() - began
+
+    def do(self, number: int) -> Footer | None:
+        """Make the part of a shard; None if another process is making it."""
+        return do_shard(self.folder, self.plan, number, self.work)
+
+
+_sessions: dict[ShardJob, Session] = {}
+_lock = threading.Lock()
+
+
+def do_one(job: ShardJob, number: int) -> Footer | None:
+    """The same as a function for clusters: model and worker processes are kept for the next shard of the same job."""
+    with _lock:
+        if job not in _sessions:
+            _close_sessions()
+            _sessions[job] = Session(job)
+        session = _sessions[job]
+    return session.do(number)
+
+
+def close_sessions() -> None:
+    """End what `do_one` has kept."""
+    with _lock:
+        _close_sessions()
+
+
+def _close_sessions() -> None:
+    while _sessions:
+        _sessions.popitem()[1].close()

@@ -1,0 +1,1 @@
+"""Work past one machine: a plan of shards, parts that are files, engines that make them, and their state."""

@@ -1,0 +1,167 @@
+"""Parts: the results of one shard as a file of JSON lines, with a footer that tells a whole part from a truncated one.
+
+A part is written under a temporary name and renamed. That it exists, with its footer, means that its shard is done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from agecli.core.errors import InputError
+from agecli.core.files import write_text, write_whole
+from agecli.core.locks import LockedError, locked
+from agecli.scaling.plan import INPUTS, NAME, Plan
+
+MARK = "agecli_part"
+FOOTER_BYTES = 4096  # at the end of a part, which are looked at
+OURS = rf"(part-\d{{5,}}\.(?:jsonl|error)|{re.escape(NAME)}|{re.escape(INPUTS)})"  # files of a run
+TEMPORARY = re.compile(rf"\.{OURS}\.agecli-.{{8}}\.part")
+LOCK = re.compile(rf"\.{OURS}\.agecli-lock")
+
+
+@dataclass(frozen=True)
+class Footer:
+    """The last line of a part."""
+
+    plan: str  # key of the plan
+    shard: int
+    inputs: int
+    failed: int  # inputs without a result
+    records: int  # lines before this one
+    bytes: int  # of these lines
+    sha256: str  # of these lines
+    seconds: float  # that the shard took
+
+
+def part_path(folder: Path, number: int) -> Path:
+    """The file of a shard: `part-00042.jsonl`."""
+    return folder / f"part-{number:05d}.jsonl"
+
+
+def read_footer(folder: Path, plan: Plan, number: int) -> Footer | None:
+    """The footer of a shard's part; None if there is no part, or it is truncated, longer, or of another plan."""
+    try:
+        with part_path(folder, number).open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - FOOTER_BYTES))
+            tail = file.read()
+    except FileNotFoundError:
+        return None
+    line = tail[tail.rfind(b"\n", 0, -1) + 1 :]
+    try:
+        footer = Footer(**json.loads(line)[MARK])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    whole = line.endswith(b"\n") and footer.bytes + len(line) == size
+    return footer if whole and (footer.plan, footer.shard) == (plan.key, number) else None
+
+
+def read_footers(folder: Path, plan: Plan, numbers: Iterable[int]) -> Iterator[tuple[int, Footer | None]]:
+    """The footer of each of some shards; None for those that are not done."""
+    there = {entry.name for entry in os.scandir(folder) if entry.name.startswith("part-")}
+    for number in numbers:
+        yield number, read_footer(folder, plan, number) if part_path(folder, number).name in there else None
+
+
+def read_part(folder: Path, plan: Plan, number: int) -> Iterator[bytes]:
+    """The lines of a part, without its footer. Raises InputError at the end if they are not those that were written."""
+    footer, path = read_footer(folder, plan, number), part_path(folder, number)
+    digest = hashlib.sha256()
+    if footer is not None:
+        with path.open("rb") as file:
+            for _ in range(footer.records):
+                line = file.readline()
+                digest.update(line)
+                yield line
+    if footer is None or digest.hexdigest() != footer.sha256:
+        raise InputError(f"{path} is damaged", hint=f"remove it, and run the same command again: rm {path}")
+
+
+class Tally:
+    """What a shard's work counts while its lines are written."""
+
+    def __init__(self) -> None:
+        self.failed = 0
+        self.seconds = 0.0
+
+
+Work = Callable[[int, Iterator[Any], Tally], Iterable[bytes]]  # number, inputs, tally -> lines
+
+
+def do_shard(folder: Path, plan: Plan, number: int, work: Work) -> Footer | None:
+    """Make the part of a shard, unless it is there; None if another process is making it.
+
+    work: computes the lines of a shard.
+    Raises DiskFullError, and what the work raises; the part is then not there, and nothing is left of it.
+    """
+    if footer := read_footer(folder, plan, number):
+        return footer
+    path = part_path(folder, number)
+    try:
+        with locked(path, patience=0):
+            if footer := read_footer(folder, plan, number):
+                return footer
+            with _failure_noted(error_path(folder, number)):
+                return _write(path, plan, number, work, plan.entries(folder, number))
+    except LockedError:
+        return None
+
+
+def error_path(folder: Path, number: int) -> Path:
+    """The file that says why the last attempt at a shard failed; it is removed when the shard is done."""
+    return folder / f"part-{number:05d}.error"
+
+
+@contextmanager
+def _failure_noted(path: Path) -> Iterator[None]:
+    """Write the reason of an error to a file, if there is space for it; remove that of an earlier attempt otherwise."""
+    try:
+        yield
+    except Exception as error:
+        with suppress(Exception):
+            write_text(path, f"{type(error).__name__}: {error}\n")
+        raise
+    with suppress(FileNotFoundError):
+        path.unlink()
+
+
+def _write(path: Path, plan: Plan, number: int, work: Work, entries: Iterator[Any]) -> Footer:
+    """Write the lines of a shard and its footer, whole or not at all."""
+    digest, tally = hashlib.sha256(), Tally()
+    records = size = 0
+    with write_whole(path) as temporary, temporary.open("wb") as file:
+        for line in work(number, entries, tally):
+            file.write(line)
+            digest.update(line)
+            records, size = records + 1, size + len(line)
+        footer = Footer(
+            *(plan.key, number, plan.size(number), tally.failed, records, size),
+            *(digest.hexdigest(), round(tally.seconds, 2)),
+        )
+        file.write(json.dumps({MARK: asdict(footer)}).encode() + b"\n")
+    return footer
+
+
+def clean(folder: Path) -> None:
+    """Remove what killed processes left: temporary files and locks that nobody holds."""
+    names = [entry.name for entry in os.scandir(folder) if entry.name.startswith(".")]
+    for name in sorted({match[1] for name in names if (match := TEMPORARY.fullmatch(name) or LOCK.fullmatch(name))}):
+        with suppress(LockedError), locked(folder / name, patience=0):  # which removes the lock file at its end
+            _remove_temporaries(folder, name)
+
+
+def _remove_temporaries(folder: Path, name: str) -> None:
+    """Remove temporary files of one file of a run, whose lock this process holds."""
+    for entry in list(os.scandir(folder)):
+        match = TEMPORARY.fullmatch(entry.name)
+        if match and match[1] == name:
+            with suppress(FileNotFoundError):
+                os.unlink(entry.path)
