@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from agecli.prediction.predictions import Predictions as Predictions
     from agecli.prediction.predictions import Summary as Summary
     from agecli.scaling.state import status as status
+    from agecli.serving.serve import serve as serve
     from agecli.studies.study import study as study
     from agecli.training.train import train as train
 
@@ -63,6 +64,7 @@ _MODULES = {  # of each public name; the imports above say the same to type chec
     "merge": "prediction.merging",
     "predict": "prediction.predict",
     "preprocess": "datasets.preprocessing",
+    "serve": "serving.serve",
     "split": "datasets.splitting",
     "status": "scaling.state",
     "study": "studies.study",
@@ -90,6 +92,7 @@ __all__ = [
     "merge",
     "predict",
     "preprocess",
+    "serve",
     "split",
     "status",
     "study",

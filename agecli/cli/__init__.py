@@ -23,6 +23,7 @@ from agecli.cli.outputs import Command
 from agecli.cli.plot import plot
 from agecli.cli.predict import EXAMPLES, predict
 from agecli.cli.preprocess import preprocess
+from agecli.cli.serve import serve
 from agecli.cli.split import split
 from agecli.cli.status import status
 from agecli.cli.study import study
@@ -116,7 +117,8 @@ def options(
 
 
 for command in (
-    *(preprocess, train, evaluate, calibrate, split, audit, predict, merge, status, export, study, inspect, info, toy),
+    *(preprocess, train, evaluate, calibrate, split, audit, predict, serve, merge, status),
+    *(export, study, inspect, info, toy),
 ):
     app.command(cls=Command, epilog=EXAMPLES if command is predict else None)(command)
 app.add_typer(plot, name="plot")

@@ -24,6 +24,7 @@ EXTRAS = {
     "wandb": ("wandb",),
     "detectors": ("dlib", "face_recognition_models"),
     "parquet": ("pyarrow",),
+    "serve": ("python_multipart", "starlette", "uvicorn"),
 }
 
 

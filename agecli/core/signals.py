@@ -63,20 +63,21 @@ def _watch(reader: int) -> None:
 class _FlagSetter:
     """A signal handler: the first signal sets the flag, the second raises KeyboardInterrupt."""
 
-    def __init__(self, flag: threading.Event) -> None:
-        self.flag = flag
+    def __init__(self, flag: threading.Event, message: str) -> None:
+        self.flag, self.message = flag, message
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.flag.is_set():
             raise KeyboardInterrupt
         self.flag.set()
-        log.warning("stopping after the next save; interrupt again to stop at once")
+        log.warning("%s; interrupt again to stop at once", self.message)
 
 
 @contextmanager
-def stop_flag() -> Iterator[threading.Event]:
+def stop_flag(message: str = "stopping after the next save") -> Iterator[threading.Event]:
     """A flag that SIGINT or SIGTERM sets during the `with` block; a second signal raises KeyboardInterrupt.
 
+    message: what the first signal prints.
     Outside the main thread, where Python does not allow signal handlers, the flag is never set.
 
         with stop_flag() as stop:
@@ -87,7 +88,7 @@ def stop_flag() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield flag
         return
-    handler = _FlagSetter(flag)
+    handler = _FlagSetter(flag, message)
     before = {number: signal.signal(number, handler) for number in NUMBERS}
     try:
         yield flag

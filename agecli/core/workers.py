@@ -35,11 +35,16 @@ FEWER_WORKERS = 'Use fewer workers; a Python script needs `if __name__ == "__mai
 ALONE = 8  # items before a second process is started: for a few photos, starting processes costs more
 QUEUED_PER_PROCESS = 4  # items
 SMALL = 32_768  # bytes that a pipe takes although its reader is busy, so that sending never blocks
+TIMED_OUT = -getattr(signal, "SIGALRM", 0)  # exit code
 GRACE = 0.3  # seconds for a process to finish its item when the pool is closed
 
 
 class CrashedError(Exception):
     """An item ended its process twice, or exceeded a limit. The message is for the user."""
+
+
+class TimedOutError(CrashedError):
+    """An item took longer than its time limit, twice."""
 
 
 @dataclass
@@ -71,7 +76,7 @@ class _Worker:
 class Workers:
     """A pool of processes. Close it, or use it as a context manager.
 
-    count: most processes; the second is started after ALONE items.
+    count: most processes; the second is started after `alone` items.
     limits: memory and time; None for no limits.
 
     In the command line the first process is a fork of this one, which takes milliseconds; all others come from a fork
@@ -81,8 +86,8 @@ class Workers:
             workers.submit(read, "photo.jpg").result()
     """
 
-    def __init__(self, count: int, limits: Limits | None = None) -> None:
-        self.count, self.limits = count, limits or Limits()
+    def __init__(self, count: int, limits: Limits | None = None, alone: int = ALONE) -> None:
+        self.count, self.limits, self.alone = count, limits or Limits(), alone
         self.lock = threading.Lock()
         self.queue: deque[_Job] = deque()
         self.workers: list[_Worker] = []
@@ -146,7 +151,7 @@ class Workers:
     def _send_jobs(self) -> None:
         """Distribute queued jobs to the processes that take them, the least busy first; start processes as needed."""
         while self.queue:
-            most = self.count if self.submitted > ALONE else 1
+            most = self.count if self.submitted > self.alone else 1
             if len(self.workers) < most and all(worker.jobs for worker in self.workers):
                 context = start_context()
                 with deferred_signals():
@@ -193,7 +198,8 @@ class Workers:
         if worker.ready and worker.jobs:
             job, reason = worker.jobs[0], self._reason(worker.process.exitcode)
             if job.tried:
-                worker.jobs.popleft().future.set_exception(CrashedError(reason))
+                timed_out = worker.process.exitcode == TIMED_OUT
+                worker.jobs.popleft().future.set_exception((TimedOutError if timed_out else CrashedError)(reason))
             else:
                 job.tried = True
                 log.debug("%s: %s; it is tried again", job.name, reason)
@@ -207,7 +213,7 @@ class Workers:
         if code == OUT_OF_MEMORY:
             most = "there is" if self.limits.memory is None else f"--max-memory {self.limits.memory / 1e9:g} GB"
             return f"reading it takes more memory than {most}"
-        if code == -getattr(signal, "SIGALRM", 0) and self.limits.seconds is not None:
+        if code == TIMED_OUT and self.limits.seconds is not None:
             return f"reading it takes longer than --timeout {self.limits.seconds:g} s"
         with suppress(ValueError, TypeError):
             name = signal.Signals(-code).name  # type: ignore[operator]

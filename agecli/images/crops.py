@@ -153,9 +153,13 @@ class FaceCropper:
             image, scale = read_reduced(Path(item))
         except UnreadableError as error:
             return PhotoFaces(item, status="unreadable", error=str(error))
+        return self.crop_reduced(item, image, scale)
+
+    def crop_reduced(self, name: str, image: Image.Image, scale: float) -> PhotoFaces:
+        """As `crop`, for an image from `read_reduced`; boxes are in pixels of the whole photo."""
         if scale == 1:
-            return self.crop(item, image)
-        faces = replace(self, min_face=math.ceil(self.min_face / scale)).crop(item, image)
+            return self.crop(name, image)
+        faces = replace(self, min_face=math.ceil(self.min_face / scale)).crop(name, image)
         return replace(faces, crops=tuple(crop.scaled(scale) for crop in faces.crops))
 
     def crop(self, name: str, image: Image.Image) -> PhotoFaces:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import importlib
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
@@ -26,6 +26,14 @@ PLUGINS = ("Jpeg", "Mpo", "Png", "WebP", "Bmp", "Gif", "Tiff", "Ppm", "Jpeg2K", 
 
 class UnreadableError(Exception):
     """A file is missing, not an image, damaged or too large. The message is for the user."""
+
+
+class NotAPictureError(UnreadableError):
+    """Bytes of none of the formats that are accepted."""
+
+
+class TooLargeError(UnreadableError):
+    """A picture with more pixels than are accepted, as its header says."""
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -56,19 +64,21 @@ def _check_kind(info: os.stat_result) -> int:
 
 
 @contextmanager
-def open_picture(path: str | Path) -> Iterator[Image.Image]:
+def open_picture(source: str | Path | BinaryIO, formats: Collection[str] = FORMATS) -> Iterator[Image.Image]:
     """A picture whose header was read, for the length of a `with` block.
 
+    source: a file name, or an open file, which stays open;   formats: those of FORMATS that are accepted.
     Raises what `open_regular` raises, UnreadableError for a HEIC photo without its reader, and UnidentifiedImageError for
-    a file of none of FORMATS.
+    a file of none of the formats.
 
         with open_picture("photo.jpg") as image:
             print(image.size)
     """
     _load_plugins()
-    with open_regular(path) as file:
-        _prepare_heif(file)
-        known = [name for name in FORMATS if name in Image.OPEN]
+    with open_regular(source) if isinstance(source, (str, Path)) else nullcontext(source) as file:
+        if "HEIF" in formats:
+            _prepare_heif(file)
+        known = [name for name in formats if name in Image.OPEN]
         with Image.open(file, formats=known) as image:
             yield image
 

@@ -7,17 +7,17 @@ import glob
 import math
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from agecli.images.opening import FORMATS, NotAPictureError, TooLargeError, open_picture
 from agecli.images.opening import UnreadableError as UnreadableError
-from agecli.images.opening import open_picture
 
 Pixels = NDArray[np.uint8]  # (3, H, W), RGB
 MOST_PIXELS = 120_000_000  # of an image, as its header says; phones make up to 108 million
@@ -65,11 +65,19 @@ def read_picture(path: Path) -> Image.Image:
         raise UnreadableError("there is not enough memory for it") from None
 
 
-def read_reduced(path: Path, most: int = MOST_DECODED) -> tuple[Image.Image, float]:
+def read_reduced(
+    source: Path | BinaryIO,
+    most: int = MOST_DECODED,
+    most_pixels: int = MOST_PIXELS,
+    formats: Collection[str] = FORMATS,
+) -> tuple[Image.Image, float]:
     """As `read_picture`, with at most so many pixels, and the scale: sides of the photo / sides of the returned image.
 
+    source: a path, or an open file;   most_pixels, formats: a picture with more pixels, as its header says, or in another
+    format is not decoded.
     The sides are divided by the least whole number that is enough; a JPEG is decoded in its reduced size.
-    Raises UnreadableError for any file that can't be decoded, and MemoryError.
+    Raises UnreadableError for any file that can't be decoded (TooLargeError, NotAPictureError if it was not tried), and
+    MemoryError.
 
         image, scale = read_reduced(Path("photo.jpg"))
         box_in_photo = [value * scale for value in box_in_image]
@@ -77,20 +85,20 @@ def read_reduced(path: Path, most: int = MOST_DECODED) -> tuple[Image.Image, flo
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd metadata, and of large pictures: our own limit is below
-            with open_picture(path) as image:
-                return _decode(image, most)
+            with open_picture(source, formats) as image:
+                return _decode(image, most, most_pixels)
     except (UnreadableError, MemoryError):
         raise
     except FileNotFoundError:
-        raise UnreadableError(why_not_there(path)) from None
+        raise UnreadableError(why_not_there(Path(str(source)))) from None
     except IsADirectoryError:
         raise UnreadableError("it is a folder without pictures") from None
     except PermissionError:
         raise UnreadableError("it may not be read: permission denied") from None
     except UnidentifiedImageError:
-        raise UnreadableError("it is not a picture, or of a kind that can't be read") from None
+        raise NotAPictureError("it is not a picture, or of a kind that can't be read") from None
     except Image.DecompressionBombError:
-        raise UnreadableError("it is too large: shrink it first") from None
+        raise TooLargeError("it is too large: shrink it first") from None
     except OSError as error:
         if error.errno in NOT_REACHED:
             raise UnreadableError(NOT_REACHED[error.errno]) from None
@@ -112,11 +120,11 @@ def upright_rgb(image: Image.Image) -> Image.Image:
     return _to_rgb(ImageOps.exif_transpose(image), _is_deep(image))
 
 
-def _decode(image: Image.Image, most: int) -> tuple[Image.Image, float]:
+def _decode(image: Image.Image, most: int, most_pixels: int) -> tuple[Image.Image, float]:
     """Decode an opened image, upright and in RGB, with at most `most` pixels; and its scale."""
     width, height = image.size
-    if width * height > MOST_PIXELS:
-        raise UnreadableError(f"it is too large, {width} x {height} pixels: shrink it first")
+    if width * height > most_pixels:
+        raise TooLargeError(f"it is too large, {width} x {height} pixels: shrink it first")
     factor = math.ceil(math.sqrt(width * height / most))
     size = -(-width // factor), -(-height // factor)
     if factor > 1:

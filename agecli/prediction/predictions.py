@@ -93,18 +93,7 @@ class Predictions(Iterator[Record]):
         self.batch_size, self.workers, self.limits, self.pool = batch_size, workers, limits, pool
         self.draw = Path(draw) if draw is not None else None
         self.drawer = _drawer(self.draw, options.every)
-        alignment = None if options.no_detect else _alignment(predictor.card, model)
-        self.find_faces = InputCropper(
-            FaceCropper(
-                predictor.card.picture,
-                alignment,
-                options.detector,
-                options.largest,
-                options.min_face,
-                options.min_score,
-                options.looks,
-            )
-        )
+        self.find_faces = InputCropper(face_cropper(predictor.card, model, options))
         self.safe_csv = False  # of `save`
         self.resumed = 0  # inputs that an interrupted run has done
         self.started = False  # whether images have been read
@@ -253,6 +242,19 @@ def _drawer(folder: Path | None, every: float | str) -> Drawer | None:
     from agecli.prediction.drawing import Drawer  # not at the top: it loads fonts
 
     return Drawer(folder, every)
+
+
+def face_cropper(card: Card, model: Path, options: Options) -> FaceCropper:
+    """What reads photos and crops their faces for a model.   model: its file, for a warning"""
+    return FaceCropper(
+        card.picture,
+        None if options.no_detect else _alignment(card, model),
+        options.detector,
+        options.largest,
+        options.min_face,
+        options.min_score,
+        options.looks,
+    )
 
 
 def _alignment(card: Card, model: Path) -> Alignment:
