@@ -75,3 +75,23 @@ def test_a_reference_survives_its_header_and_wrong_ones_are_refused(reference: S
 
 def test_too_few_faces_make_no_reference() -> None:
     assert shift_reference(picture_statistics(faces(5, 0))) is None
+
+
+def test_grey_and_pale_faces_are_no_shift_but_a_cast_is() -> None:
+    mean, std = (0.5, 0.15, 0.14, 0.16, 0.78, -4.0, -3.5, -3.2), (0.12, 0.08, 0.08, 0.05, 0.12, 0.3, 0.3, 0.3)
+    known = ShiftReference(1000, mean, std, 1.0)
+    grey, green = np.tile(mean, (60, 1)), np.tile(mean, (60, 1))
+    grey[:, 1:3] = 0
+    green[:, 1] = -0.24  # three stds beyond grey
+    assert shift_of(grey, known) == 0
+    assert (known.distances(grey) == 0).all()
+    assert shift_of(green, known) == pytest.approx(np.sqrt((9 - 1 / 60) / 8))
+
+
+def test_the_shift_of_a_hand_computed_example() -> None:
+    known = ShiftReference(1000, (0.5,) * 8, (0.1,) * 8, 1.0)
+    faces = np.full((100, 8), 0.5)
+    faces[:, 0] += 0.1  # light: one std above
+    faces[:, 3] -= 0.2  # contrast: two stds below
+    faces[:, 4] += 0.3  # highlights: a surplus, which does not count
+    assert shift_of(faces, known) == pytest.approx(np.sqrt((1 - 0.01 + 4 - 0.01) / 8))

@@ -1,0 +1,1 @@
+"""Measurements of the evaluation with the bundled model: leakage, recalibration and the shift alarm."""
