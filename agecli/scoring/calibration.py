@@ -14,7 +14,7 @@ ages; `by_prediction` does the same for the predicted age, which is what a user 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -116,7 +116,7 @@ def corrected(pmf: NDArray[Any], grid: AgeGrid, calibration: Calibration | None)
     """
     if calibration is None or not calibration.bias:
         return pmf
-    shift = np.interp(ages.mean(pmf, grid), np.arange(DECADES) * 10 + 5, calibration.bias)
+    shift = bias_at(ages.mean(pmf, grid), calibration.bias)
     whole = np.floor(shift).astype(int)
     part = (shift - whole)[:, None]
     rows, places = np.arange(len(pmf))[:, None], np.arange(pmf.shape[1])
@@ -125,6 +125,11 @@ def corrected(pmf: NDArray[Any], grid: AgeGrid, calibration: Calibration | None)
         target = np.clip(places - (whole[:, None] + extra), 0, pmf.shape[1] - 1)
         np.add.at(moved, (np.broadcast_to(rows, target.shape), target), weight * pmf)
     return moved.astype(pmf.dtype)
+
+
+def bias_at(predicted: Floats, bias: Sequence[float]) -> Floats:
+    """The bias at predicted ages, interpolated between the middles of decades.   (n,) years, (DECADES,) -> (n,) years"""
+    return np.asarray(np.interp(predicted, np.arange(DECADES) * 10 + 5, bias))
 
 
 def widened(calibration: Calibration, factor: float) -> Calibration:

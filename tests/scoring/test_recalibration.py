@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from agecli.core import ages
 from agecli.core.ages import AgeGrid, Floats
 from agecli.scoring.calibration import DECADES, Calibration, corrected, interval
-from agecli.scoring.recalibration import fit_bias, recalibrate
+from agecli.scoring.recalibration import SHRINKAGE, choose_shrinkage, fit_bias, recalibrate
 
 GRID = AgeGrid(0, 120)
 
@@ -80,3 +80,17 @@ def test_a_calibration_with_a_bias_survives_its_header() -> None:
     assert Calibration.read(known.header()) == known
     with pytest.raises(ValueError, match="bias"):
         Calibration.read({**known.header(), "bias": [1.0]})
+
+
+def test_the_bias_is_shrunk_most_where_faces_are_few() -> None:
+    few, many = (fit_bias(np.full(count, 55.0), np.full(count, 6.0), 3.0)[5] for count in (3, 300))
+    assert 0 < few < 3
+    assert many == pytest.approx(6, abs=0.4)
+    assert fit_bias(np.full(300, 15.0), np.full(300, 6.0), 3.0)[9] < 1  # eight decades from the nearest face
+
+
+def test_noise_is_shrunk_more_than_a_bias() -> None:
+    rng = np.random.default_rng(0)
+    predicted, people = rng.uniform(5, 75, 80), np.arange(80)
+    assert choose_shrinkage(predicted, rng.normal(0, 6, 80), people) == max(SHRINKAGE)
+    assert choose_shrinkage(predicted, rng.normal(6, 2, 80), people) == min(SHRINKAGE)
