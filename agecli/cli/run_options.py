@@ -15,7 +15,19 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from agecli.cli.options import Device, Exclude, List, Output, PaperForm, Quiet, Settings, Verbose, Workers, assignment
+from agecli.cli.options import (
+    Align,
+    Device,
+    Exclude,
+    List,
+    Output,
+    PaperForm,
+    Quiet,
+    Settings,
+    Verbose,
+    Workers,
+    assignment,
+)
 from agecli.cli.outputs import Force
 from agecli.core.config import OPTIONS, PRESETS, Config, describe, settings
 
@@ -41,6 +53,7 @@ class RunOptions:
     folds: Annotated[str | None, typer.Option(help="Only these folds, as in 1-3,5.", show_default="all")] = None
     list_: List = None
     exclude: Exclude = None
+    align: Align = False
     device: Device = "auto"
     workers: Workers = None
     resume: Annotated[bool, typer.Option("--resume", help="Continue in --out where it was stopped.")] = False
@@ -52,7 +65,7 @@ class RunOptions:
 
     def keywords(self) -> dict[str, Any]:
         """The keyword arguments that `agecli.train` and `agecli.study` have in common."""
-        names = ("out", "preset", "config", "folds", "exclude", "device", "workers", "resume")
+        names = ("out", "preset", "config", "folds", "exclude", "align", "device", "workers", "resume")
         return {
             **{name: getattr(self, name) for name in names},
             "only": self.list_,

@@ -76,14 +76,11 @@ def _eyes(path: Path) -> Floats | None:
     return np.asarray((np.array([face.left_eye, face.right_eye]) + 0.5 - corner) / side)
 
 
-def check_aligned(
-    folder: Path, paths: Sequence[str], alignment: Alignment | None, model: str, command: str, or_align: bool = True
-) -> None:
+def check_aligned(folder: Path, paths: Sequence[str], alignment: Alignment | None, model: str, command: str) -> None:
     """Raise InputError if the pictures of a data folder are not aligned as a model needs them.
 
     paths: relative to `folder`;   alignment: of the faces that the model was trained on, None if it is not known
     model: a file or backbone for `preprocess --for`;   command: with which the user goes on, for the hint
-    or_align: whether the command has the option --align
     """
     here = Alignment.read(folder)
     if here is not None and (alignment is None or same_frame(here, alignment)):
@@ -93,8 +90,8 @@ def check_aligned(
         raise InputError(
             f"{folder} holds photos, not faces aligned for {model}: the eyes of {check.found} faces in a sample of"
             f" {check.looked} are {check.offset:.1f} eye distances from their places",
-            hint=f"`agecli preprocess {folder} --out aligned --for {model}`, then {command} --data aligned"
-            + ("; or add --align" if or_align else ""),
+            hint=f"`agecli preprocess {folder} --out aligned --for {model}`, then {command} --data aligned;"
+            " or add --align",
         )
 
 
@@ -103,16 +100,19 @@ def same_frame(one: Alignment, two: Alignment) -> bool:
     return (one.eye_distance, one.eye_height) == (two.eye_distance, two.eye_height)
 
 
+def aligned_place(folder: Path, alignment: Alignment) -> Path:
+    """Where `align_folder` puts the faces of a folder of photos."""
+    what = f"{folder.resolve()}\n{alignment.to_toml()}".encode("utf-8", "surrogateescape")
+    return Path("runs") / "aligned" / f"{folder.resolve().name}-{hashlib.sha256(what).hexdigest()[:8]}"
+
+
 def align_folder(folder: Path, alignment: Alignment | None) -> Path:
     """The faces of a folder of labelled photos, aligned as a model needs them; made once, in runs/aligned.
 
     alignment: of the model; None is the default one.   Returns the folder with their manifest. Raises as `preprocess`.
     """
     alignment = alignment or Alignment()
-    key = hashlib.sha256(f"{folder.resolve()}\n{alignment.to_toml()}".encode("utf-8", "surrogateescape")).hexdigest()[
-        :8
-    ]
-    out = Path("runs") / "aligned" / f"{folder.resolve().name}-{key}"
+    out = aligned_place(folder, alignment)
     made = preprocess(folder, out=out, resume=out.exists(), **vars(alignment))
     failed = sum(made.failures.values())
     log.info("aligned %d faces of %d photos into %s; %d photos gave none", made.faces, made.photos, out, failed)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from agecli.core.config import check, replace
+from agecli.core.config import Config, check, replace
 from agecli.core.config import preset as presets
 from agecli.core.errors import InputError, MissingError
 from agecli.core.files import write_text
@@ -71,6 +71,11 @@ def make_plan(
     plan = StudyPlan(name, source, preset, changes, folds, used, left_out, max(1, cores() // jobs))
     check_plan(plan)
     return plan
+
+
+def planned_config(plan: StudyPlan) -> Config:
+    """The settings that all cells share."""
+    return replace(presets(plan.preset or "modern"), plan.settings)
 
 
 def check_plan(plan: StudyPlan) -> None:

@@ -19,11 +19,11 @@ from agecli.model.checkpoint import fingerprint
 from agecli.studies.cells import Cell, Study
 from agecli.studies.listener import StudyListener
 from agecli.studies.paper import BENCHMARKS
-from agecli.studies.plan import StudyPlan, make_plan, note_seconds, open_plan
+from agecli.studies.plan import StudyPlan, make_plan, note_seconds, open_plan, planned_config
 from agecli.studies.tables import StudyRow, write_table
 from agecli.training.context import Listener
 from agecli.training.initialisation import first_model, load_initial
-from agecli.training.plan import choose_folds
+from agecli.training.plan import aligned_data, choose_folds
 from agecli.training.run_folder import check_backbone, is_run, open_run
 from agecli.training.train import train
 
@@ -63,6 +63,7 @@ def study(
     jobs: int = 1,
     keep: bool = False,
     resume: bool = False,
+    align: bool = False,
     device: str = "auto",
     workers: int | None = None,
     listener: StudyListener | None = None,
@@ -76,6 +77,7 @@ def study(
     jobs: cells to train in parallel
     keep: keep the checkpoints of all folds; otherwise only those of the first
     resume: continue the study in `out`
+    align: `data` holds photos, whose faces are found and aligned first, into runs/aligned
     training: further keyword arguments of `train`, for all cells: preset, config, settings, folds, only, exclude, and
     settings by their short names
     Raises InputError for wrong options, Interrupted after a stop (all progress is saved).
@@ -83,6 +85,8 @@ def study(
     """
     folder = Path(out) if out else Path("studies") / name
     with locked(folder, folder=True):
+        if align:
+            data = aligned_data(Path(data) if data else None, planned_config(make_plan(name, data, jobs, **training)))
         plan = open_plan(make_plan(name, data, jobs, **training), folder, resume, data is not None)
         what = plan.find()
         log.info("%s: %s, %d cells", name, what.about, len(what.cells))

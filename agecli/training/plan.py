@@ -16,12 +16,13 @@ from agecli.core.config import OPTIONS, Config, check, implied, replace
 from agecli.core.errors import InputError, MissingError
 from agecli.core.reading import read_text
 from agecli.core.settings import read_toml
-from agecli.datasets.alignment_check import check_aligned
+from agecli.datasets.alignment_check import align_folder, aligned_place, check_aligned
 from agecli.datasets.manifest import Manifest
 from agecli.datasets.protocols import Fold
 from agecli.datasets.splitting import plan
 from agecli.images.alignment import Alignment
 from agecli.model.checkpoint import Checkpoint
+from agecli.model.framing import alignment_for
 from agecli.training import distributed
 from agecli.training.initialisation import load_initial, take_over
 from agecli.training.run_folder import Run, is_barely_begun, is_run, open_run, read_faces
@@ -37,6 +38,7 @@ class Request:
     changes: Mapping[str, Any] = field(default_factory=dict)  # settings by their dotted names
     selection: Mapping[str, str] = field(default_factory=dict)  # the files of --list and --exclude
     resume: bool = False
+    align: bool = False  # the data are photos, whose faces are aligned first
 
 
 @dataclass(frozen=True)
@@ -75,14 +77,14 @@ def _new_run(request: Request, folder: Path, config: Config) -> PlannedRun:
     config = check(take_over(config, {**implied(request.changes), **request.changes}, initial))
     if folder.exists() and not is_barely_begun(folder):
         raise InputError(f"{folder} is not empty and holds no run", hint="name another folder with --out")
-    data = request.data or Path("aligned")
+    data = aligned_data(request.data, config) if request.align else request.data or Path("aligned")
     if alignment := Alignment.read(data):
         config = replace(config, {f"alignment.{name}": value for name, value in vars(alignment).items()})
     manifest, folds = plan(data, config, request.selection.get("list"), request.selection.get("exclude"))
     if not alignment:
         _check_eyes(data, manifest, config)
     if initial:
-        initial.warn_of_frame(data)
+        initial.card.warn_of_frame(data)
     smallest = min(len(fold.train) for fold in folds)
     if config.training.batch_size > smallest:
         raise InputError(
@@ -93,10 +95,23 @@ def _new_run(request: Request, folder: Path, config: Config) -> PlannedRun:
     return PlannedRun(run, manifest, folds, initial)
 
 
+def aligned_data(data: Path | None, config: Config) -> Path:
+    """The faces of a folder of labelled photos, aligned as the initial model or the backbone needs them (`--align`).
+
+    Made once, in runs/aligned, by rank 0.   data: `aligned` if None.   Raises as `preprocess`.
+    """
+    alignment = alignment_for(config.init or config.backbone.name)
+    folder = data or Path("aligned")
+    if distributed.rank() == 0:
+        align_folder(folder, alignment)
+    distributed.barrier()
+    return aligned_place(folder, alignment)
+
+
 def _check_eyes(data: Path, manifest: Manifest, config: Config) -> None:
     """Raise InputError if the eyes in a folder without an alignment.toml are all over the place: it holds photos."""
     paths = [sample.path for sample in manifest.samples]
-    check_aligned(data, paths, None, config.init or config.backbone.name, "train", or_align=False)
+    check_aligned(data, paths, None, config.init or config.backbone.name, "train")
 
 
 def _resumed_run(request: Request, folder: Path) -> PlannedRun:
@@ -120,7 +135,8 @@ def _resumed_run(request: Request, folder: Path) -> PlannedRun:
             f"{folder} was started with {before}",
             hint="a resumed run keeps its faces: leave --list and --exclude out, or use another --out",
         )
-    return PlannedRun(run, *read_faces(run, request.data), load_initial(run.config))
+    data = None if request.align else request.data  # the run knows its aligned faces
+    return PlannedRun(run, *read_faces(run, data), load_initial(run.config))
 
 
 def requested_settings(

@@ -71,6 +71,7 @@ def train(
     folds: str | None = None,
     only: str | Path | None = None,
     exclude: str | Path | None = None,
+    align: bool = False,
     device: str = "auto",
     workers: int | None = None,
     resume: bool = False,
@@ -85,6 +86,7 @@ def train(
     preset: `modern` (default) or `paper`.   config: a TOML file of settings, over the preset.
     settings: any other setting by its dotted name, such as {"training.clip_norm": 1.0}.
     folds: only these, such as "1-3,5".   only, exclude: a file of picture names to use, or to leave out.
+    align: `data` holds photos, whose faces are found and aligned first, into runs/aligned.
     device: auto, cpu, cuda, cuda:N or mps.   workers: processes that read pictures.
     resume: continue the run in `out` as if it had not been stopped.   listener: callbacks while it runs.
 
@@ -103,6 +105,7 @@ def train(
         requested_settings(config, options, settings),
         {name: str(file) for name, file in (("list", only), ("exclude", exclude)) if file},
         resume,
+        align,
     )
     target = pick_device(device)
     keep_memory()
