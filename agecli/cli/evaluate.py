@@ -24,8 +24,8 @@ def evaluate(
     models: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Run folders or checkpoints; several are compared.",
-            metavar="[RUN|CHECKPOINT]...",
+            help="Run folders, checkpoints or ONNX files; several are compared.",
+            metavar="[RUN|MODEL]...",
             show_default="default",
         ),
     ] = None,
@@ -117,6 +117,7 @@ def _write(
         log.info("wrote %s", result.folder / "predictions.csv")
     wholes = pooled(results, ages)
     comparison = compare_models({name: whole.predictions for name, whole in wholes.items()}) if len(wholes) > 1 else []
+    comparison = [{**row, "seen": wholes[row["model"]].seen} for row in comparison]
     if report:
         from agecli.reports.page import model_report, write_page
 

@@ -8,21 +8,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agecli.core.errors import InputError
 from agecli.core.records import Sample
 from agecli.datasets.alignment_check import align_folder, check_aligned
-from agecli.datasets.manifest import Manifest, read_manifest, read_names
+from agecli.datasets.manifest import read_manifest, read_names
+from agecli.evaluation.pixels import pixel_distributions
 from agecli.images.alignment import Alignment
 from agecli.images.face_frames import BITS, Floats, frequencies
-from agecli.images.reading import UnreadableError, cut, read_picture
 from agecli.model.bundled import DEFAULT, named, to_run
 from agecli.model.fingerprint import Fingerprint, fingerprint_of, read_fingerprint, read_frames
-from agecli.model.predictors import Predictor, load_predictor
+from agecli.model.predictors import load_predictor
 from agecli.model.stamping import stamp
 from agecli.scoring import bootstrap
 from agecli.scoring.calibration import LEAST_FACES
@@ -30,7 +28,6 @@ from agecli.scoring.recalibration import Recalibration, recalibrate
 from agecli.scoring.shift import read_statistics, shift_reference
 
 log = logging.getLogger("agecli")
-BATCH = 32
 
 
 def calibrate(
@@ -65,7 +62,10 @@ def calibrate(
     folder = align_folder(Path(data), card.alignment) if align else Path(data)
     manifest = read_manifest(folder, card.grid, exclude=read_names(Path(exclude)) if exclude else ())
     check_aligned(folder, [sample.path for sample in manifest.samples], card.alignment, str(model), "calibrate")
-    pmf, samples = _predict(predictor, manifest)
+    pmf, read, broken = pixel_distributions(predictor, manifest, range(len(manifest.samples)))
+    for path, reason in broken.items():
+        log.warning("left out %s: %s", path, reason)
+    samples = [manifest.samples[index] for index in read]
     if len(samples) < LEAST_FACES:
         raise InputError(f"{len(samples)} faces are too few", hint=f"calibrate on at least {LEAST_FACES}")
     age = np.array([sample.age for sample in samples])
@@ -75,19 +75,6 @@ def calibrate(
     fingerprint = _with_faces(source, folder, samples)
     stamp(source, target, calibration=result.calibration, shift=shift, fingerprint=fingerprint)
     return result
-
-
-def _predict(predictor: Predictor, manifest: Manifest) -> tuple[NDArray[Any], list[Sample]]:
-    """The distributions of the faces that could be read, (n, A), without a bias correction."""
-    kept, pixels = [], []
-    for sample in manifest.samples:
-        try:
-            pixels.append(cut(read_picture(manifest.folder / sample.path), predictor.card.picture))
-            kept.append(sample)
-        except UnreadableError as error:
-            log.warning("left out %s: %s", sample.path, error)
-    batches = [np.stack(pixels[start : start + BATCH]) for start in range(0, len(pixels), BATCH)]
-    return np.concatenate([predictor.pmf(batch) for batch in batches]) if batches else np.zeros((0, 1)), kept
 
 
 def _with_faces(model: Path, folder: Path, samples: Sequence[Sample]) -> Fingerprint | None:

@@ -18,12 +18,13 @@ from agecli.core.files import write_csv
 from agecli.datasets.alignment_check import align_folder, check_aligned
 from agecli.datasets.protocols import leakage
 from agecli.evaluation.conditions import photo_conditions
+from agecli.evaluation.files import load_file
 from agecli.evaluation.inference import infer, stored_predictions
 from agecli.evaluation.seen import MOST_SEEN, Known, seen_faces, seen_share
 from agecli.evaluation.selection import EvaluationRequest, Measurement, Selection, select
 from agecli.images.alignment import Alignment
 from agecli.model.bundled import DEFAULT, named
-from agecli.model.checkpoint import load_checkpoint
+from agecli.model.card import Card
 from agecli.model.devices import keep_memory, pick_device
 from agecli.scoring.challenge import CHECK_COLUMNS, check_rows
 from agecli.scoring.comparison import compare, on_common_faces
@@ -54,6 +55,7 @@ class Result:
     broken: dict[str, str]  # the reason for each picture that could not be read, by path
     known: Known | None = None  # what the model knows of each face (`evaluation.seen`); None if its file does not say
     own_test_part: bool = False  # whether the faces were kept apart when the model was trained
+    shift: str = ""  # the shift alarm, if these photos are unlike those that the intervals were calibrated on
 
     @property
     def seen(self) -> float | None:
@@ -111,7 +113,7 @@ def evaluate(
     gaps.csv and conditions.csv. Predictions of the same checkpoint for the same
     faces are read from an earlier distributions.npz, so that another readout does not run the network again.
 
-    models: run folders or checkpoints; the bundled model if none is named
+    models: run folders, checkpoints or ONNX files; the bundled model if none is named
     data: a data folder; the run's own by default
     setup: measure on the test parts of this setup instead of on all faces of `data`
     readout: mean, median or mode; the model's own by default
@@ -142,7 +144,7 @@ def evaluate(
             path, faces, setup, cast("Readout | None", readout), tuple(challenge), exclude, folder
         )
         selection = select(request)
-        results += _write(selection, _predict(selection, target, workers, progress))
+        results += _write(selection, _predict(selection, device, target, workers, progress))
     return results
 
 
@@ -151,48 +153,44 @@ class _Predicted:
     """The predictions of one measurement, with the requested readout."""
 
     measurement: Measurement
+    card: Card  # of the model
     predictions: Predictions
     broken: dict[str, str]
     source: Mapping[str, str]
 
 
-def _predict(selection: Selection, device: torch.device, workers: int | None, progress: Progress) -> list[_Predicted]:
+def _predict(
+    selection: Selection, device: str, target: torch.device, workers: int | None, progress: Progress
+) -> list[_Predicted]:
     """The predictions of each measurement: stored ones, or by the network."""
     inputs: Inputs | None = None
     predicted = []
     for measurement in selection.measurements:
-        checkpoint = load_checkpoint(measurement.checkpoint)
+        model = load_file(measurement.checkpoint, device)
+        card, checkpoint = model.card, model.checkpoint
         if not selection.own_test_parts:
             paths = [sample.path for sample in measurement.manifest.samples]
-            check_aligned(selection.data, paths, checkpoint.card.alignment, str(measurement.checkpoint), "evaluate")
-            checkpoint.warn_of_frame(selection.data)
+            check_aligned(selection.data, paths, card.alignment, str(measurement.checkpoint), "evaluate")
+            card.warn_of_frame(selection.data)
         source = source_of(measurement.checkpoint, measurement.manifest, measurement.fold.test)
         broken: dict[str, str] = {}
         predictions = stored_predictions(measurement, selection.folder(), source)
         if predictions is None:
-            if inputs is None or not checkpoint.config.backbone.freeze:  # all folds share a frozen backbone
-                inputs = make_inputs(
-                    checkpoint.model, checkpoint.config, measurement.manifest, device, workers, progress
-                )
-            predictions, broken = infer(measurement, checkpoint, inputs, device)
-        forest = checkpoint.model.forest
-        predictions = Predictions.from_pmf(
-            predictions.pmf,
-            predictions.samples,
-            selection.request.readout or forest.readout,
-            forest.grid,
-            checkpoint.calibration,
-        )
+            if checkpoint and (inputs is None or not model.config.backbone.freeze):  # folds share a frozen backbone
+                inputs = make_inputs(checkpoint.model, model.config, measurement.manifest, target, workers, progress)
+            predictions, broken = infer(measurement, model, inputs, target)
+        readout = selection.request.readout or card.readout
+        predictions = Predictions.from_pmf(predictions.pmf, predictions.samples, readout, card.grid, card.calibration)
         conditions = photo_conditions(measurement.manifest.folder, predictions.samples)
         predictions = dataclasses.replace(predictions, conditions=conditions)
-        predicted.append(_Predicted(measurement, predictions, broken, source))
+        predicted.append(_Predicted(measurement, card, predictions, broken, source))
     return predicted
 
 
 def _aligned_for(model: Path, data: str | Path) -> Path:
     """The faces of a folder of photos, aligned as a run or checkpoint needs them."""
     if not model.is_dir():
-        return align_folder(Path(data), load_checkpoint(model).card.alignment)
+        return align_folder(Path(data), load_file(model).card.alignment)
     known = open_run(model).config.alignment
     alignment = Alignment(known.size, known.eye_distance, known.eye_height) if known.size else None
     return align_folder(Path(data), alignment)
@@ -218,7 +216,8 @@ def _write_one(selection: Selection, predicted: _Predicted, folder: Path) -> Res
     """Measure the predictions of one checkpoint, and write its files to `folder`. Warns of training faces among them."""
     measurement, fold, request = predicted.measurement, predicted.measurement.fold, selection.request
     known = seen_faces(measurement, predicted.predictions, predicted.source, folder, selection.own_test_parts)
-    _warn_of_shift(selection, predicted)
+    if shift := _shift_alarm(selection, predicted):
+        log.warning("%s", shift)
     rows = write_results(folder, predicted.predictions, predicted.source, request.challenge)
     rows += condition_rows(predicted.predictions, request.challenge)
     if known is None and set(fold.train) & set(fold.test):
@@ -234,19 +233,19 @@ def _write_one(selection: Selection, predicted: _Predicted, folder: Path) -> Res
         predicted.broken,
         known,
         selection.own_test_parts,
+        shift,
     )
 
 
-def _warn_of_shift(selection: Selection, predicted: _Predicted) -> None:
-    """Warn if the faces look unlike those that the model was calibrated on (`scoring.shift`)."""
-    card = load_checkpoint(predicted.measurement.checkpoint).card
+def _shift_alarm(selection: Selection, predicted: _Predicted) -> str:
+    """The alarm if the faces look unlike those that the model was calibrated on (`scoring.shift`); "" if they don't."""
+    card = predicted.card
     monitor, folder = ShiftMonitor(card.shift), predicted.measurement.manifest.folder
     if card.shift and not selection.own_test_parts:
         paths = [sample.path for sample in predicted.predictions.samples]
         statistics = read_statistics(folder, paths, card.picture)
         monitor.add([str(number) for number in range(len(statistics))], statistics)
-    if message := monitor.message():
-        log.warning("%s", message)
+    return monitor.message() or ""
 
 
 def pooled(results: Sequence[Result], challenge: Sequence[float] = ()) -> dict[str, Result]:

@@ -1,4 +1,4 @@
-"""Predictions of a checkpoint for the faces of a measurement: stored ones if they still hold, else by the network."""
+"""Predictions of a model for the faces of a measurement: stored ones if they still hold, else by the network."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 
 import torch
 
+from agecli.evaluation.files import ModelFile
+from agecli.evaluation.pixels import pixel_distributions
 from agecli.evaluation.selection import Measurement
-from agecli.model.checkpoint import Checkpoint
 from agecli.scoring.calibration import corrected
 from agecli.scoring.metrics import Predictions
 from agecli.training.inference import distributions
@@ -35,18 +36,26 @@ def stored_predictions(measurement: Measurement, folder: Path, source: Mapping[s
 
 
 def infer(
-    measurement: Measurement, checkpoint: Checkpoint, inputs: Inputs, device: torch.device
+    measurement: Measurement, model: ModelFile, inputs: Inputs | None, device: torch.device
 ) -> tuple[Predictions, dict[str, str]]:
     """Run the network on the faces of a measurement.
 
+    inputs: pixels or features of the faces, for a checkpoint; an ONNX file reads the pictures itself
+
     Returns the predictions for the faces that could be read, and the reason for each picture that could not, by path.
     """
-    model, samples = checkpoint.model.to(device), measurement.manifest.samples
-    pmf, read, unreadable = distributions(model, inputs, measurement.fold.test, device)
+    samples, card = measurement.manifest.samples, model.card
+    if model.checkpoint is not None and inputs is not None:
+        network = model.checkpoint.model.to(device)
+        pmf, read, unreadable = distributions(network, inputs, measurement.fold.test, device)
+    elif model.predictor is not None:
+        pmf, read, unreadable = pixel_distributions(model.predictor, measurement.manifest, measurement.fold.test)
+    else:
+        raise ValueError("a checkpoint needs inputs")
     tested = {samples[index].path for index in measurement.fold.test}
     unreadable = {path: reason for path, reason in unreadable.items() if path in tested}
     for path, reason in unreadable.items():
         log.warning("left out %s: %s", path, reason)
-    forest, faces = model.forest, [samples[index] for index in read]
-    pmf = corrected(pmf, forest.grid, checkpoint.calibration)
-    return Predictions.from_pmf(pmf, faces, forest.readout, forest.grid, checkpoint.calibration), unreadable
+    faces = [samples[index] for index in read]
+    pmf = corrected(pmf, card.grid, card.calibration)
+    return Predictions.from_pmf(pmf, faces, card.readout, card.grid, card.calibration), unreadable

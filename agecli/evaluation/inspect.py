@@ -104,7 +104,7 @@ def inspect(
 def _faces(checkpoint: Checkpoint, data: Path | None, place: Source) -> tuple[Manifest, str] | None:
     """The faces to route, and what they are in words; None if there are none."""
     if data is not None:
-        checkpoint.warn_of_frame(data)
+        checkpoint.card.warn_of_frame(data)
         grid = AgeGrid(checkpoint.config.ages.low, checkpoint.config.ages.high)
         return read_manifest(data, grid), f"all of {data}"
     reason = "the checkpoint is not in a run folder"

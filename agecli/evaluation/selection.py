@@ -18,8 +18,8 @@ from agecli.core.config import Config
 from agecli.core.errors import InputError, MissingError
 from agecli.datasets.manifest import Manifest, read_manifest, read_names
 from agecli.datasets.protocols import Fold, make_folds
+from agecli.evaluation.files import load_file
 from agecli.model.bundled import FOLDERS
-from agecli.model.checkpoint import load_checkpoint
 from agecli.training.run_folder import Run, finished_folds, open_run, owner_of, read_faces
 
 
@@ -103,7 +103,7 @@ def select(request: EvaluationRequest) -> Selection:
         data = run.data
     else:
         raise InputError(
-            f"{path} is a checkpoint, which has no faces of its own",
+            f"{path} is a model file, which has no faces of its own",
             hint="name a data folder with --data, or a run folder",
         )
     if run is not None and request.setup is None and data.resolve() == run.data.resolve():
@@ -131,7 +131,7 @@ def _other_faces(request: EvaluationRequest, run: Run | None, data: Path) -> Ite
 
     Where the faces are those of the run that the checkpoint is from, its training part is known, for the leakage.
     """
-    config = run.config if run else load_checkpoint(request.model).config
+    config = run.config if run else load_file(request.model).config
     owner, number = (run, 0) if run else owner_of(request.model)
     manifest = _read_data(request, owner, data, config)
     trained = _trained_on(owner, manifest)

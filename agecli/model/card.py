@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from agecli.core.ages import AgeGrid, Readout
@@ -22,6 +24,7 @@ from agecli.model.card_checks import (
 from agecli.scoring.calibration import Calibration
 from agecli.scoring.shift import ShiftReference
 
+log = logging.getLogger("agecli")
 FORMAT = 1  # of the JSON text; raised when older versions of agecli could no longer read it
 
 
@@ -66,6 +69,18 @@ class Card:
         )
         card.check()
         return card
+
+    def warn_of_frame(self, data: Path) -> None:
+        """Warn if the faces of a data folder are aligned in another way than those that the model was trained on."""
+        known, here = self.alignment, Alignment.read(data)
+        if known and (here is None or (here.eye_distance, here.eye_height) != (known.eye_distance, known.eye_height)):
+            log.warning(
+                "the faces in %s are not aligned as those the model was trained on; `agecli preprocess PHOTOS --out DIR"
+                " --eye-distance %g --eye-height %g` aligns them so",
+                data,
+                known.eye_distance,
+                known.eye_height,
+            )
 
     def check(self) -> None:
         """Raise InputError, which names the value, if a number has the wrong type or is out of range."""

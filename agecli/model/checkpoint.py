@@ -56,18 +56,6 @@ class Checkpoint:
         forest = self.model.forest
         return Card(self.model.picture, forest.grid, forest.readout, alignment, self.calibration, self.shift)
 
-    def warn_of_frame(self, data: Path) -> None:
-        """Warn if the faces of a data folder are aligned in another way than those that the model was trained on."""
-        known, here = self.card.alignment, Alignment.read(data)
-        if known and (here is None or (here.eye_distance, here.eye_height) != (known.eye_distance, known.eye_height)):
-            log.warning(
-                "the faces in %s are not aligned as those the model was trained on; `agecli preprocess PHOTOS --out DIR"
-                " --eye-distance %g --eye-height %g` aligns them so",
-                data,
-                known.eye_distance,
-                known.eye_height,
-            )
-
 
 def save_checkpoint(
     path: Path,

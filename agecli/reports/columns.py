@@ -21,14 +21,28 @@ TERMINAL = ("images", "subjects", "mae", "seen", "mae_range", "bias", "width", "
 TERMINAL_RUN = ("images", "mae", "cs5", "bias", "coverage", "width", "nll", "crps", "leakage")  # of `train`
 TERMINAL_RATES = ("cs5", "coverage")  # by group, each with 95 % CI and counts
 TERMINAL_AVERAGES = ("balanced_mae", "nist_mae", "nist_cells", "error_std", "rmse", "ccc")
-TERMINAL_COMPARISON = ("model", "images", "mae", "mae_range", "cs5", "difference", "difference_range", "p")
+TERMINAL_COMPARISON = ("model", "images", "mae", "seen", "mae_range", "cs5", "difference", "difference_range", "p")
 PAGE_GROUPS = ("group", "images", "subjects", "mae", "error_std", "bias", "cs5", "coverage", "width")
 PAGE_YEARS = ("group", "images", "subjects", "mae", "error_std", "bias", "cs5", "coverage")
-PAGE_MODELS = ("model", "images", "mae", "bias", "cs5", "coverage", "width", "nll", "crps", "leakage", "intervals")
+PAGE_SEEN = ("model", "images", "mae", "seen", "bias", "cs5", "coverage", "width")  # seen and unseen photos apart
+PAGE_MODELS = (
+    "model",
+    "images",
+    "mae",
+    "seen",
+    "bias",
+    "cs5",
+    "coverage",
+    "width",
+    "nll",
+    "crps",
+    "leakage",
+    "intervals",
+)
 PAGE_AVERAGES = ("model", *TERMINAL_AVERAGES, "median", "p95")
 PAGE_RATES = ("rate", "share", "counts")
 PAGE_GAPS = ("by", "metric", "group", "value", "other", "other_value", "difference", "p", "pairs")
-PAGE_COMPARISON = ("model", "images", "mae", "cs5", "difference", "p")
+PAGE_COMPARISON = ("model", "images", "mae", "seen", "cs5", "difference", "p")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ number formats are those of `reports.columns`.
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import sys
 from base64 import b64encode
@@ -24,7 +25,9 @@ from agecli.core.files import file_hash, write_text
 from agecli.core.version import __version__
 from agecli.datasets.manifest import TABLES
 from agecli.evaluation.conditions import failure_rates
+from agecli.evaluation.seen import MOST_SEEN
 from agecli.images.reading import UnreadableError, read_picture
+from agecli.model.bundled import FOLDERS
 from agecli.reports.check_tables import CHECK_KEYS, AgeChecks, age_checks
 from agecli.reports.columns import (
     NOMINAL,
@@ -33,6 +36,7 @@ from agecli.reports.columns import (
     PAGE_GAPS,
     PAGE_GROUPS,
     PAGE_MODELS,
+    PAGE_SEEN,
     column,
     format_counts,
     format_range,
@@ -85,12 +89,17 @@ class ModelReport:
     data: Path  # where the pictures are
     about: Mapping[str, str]  # what is needed to reproduce it: command, version, model, …
     failures: Mapping[str, Rate] = field(default_factory=dict)  # of `evaluation.conditions.failure_rates`
+    seen: float | None = (
+        None  # share of photos that the model was trained, selected or calibrated on; None if not known
+    )
+    apart: Sequence[Mapping[str, Any]] = ()  # the metrics of seen and of unseen faces, if there are both
+    shift: str = ""  # the shift alarm, if it spoke
 
     def row(self) -> dict[str, Any]:
         """The metrics over all faces, with `model`, `leakage` and the kind of `intervals`."""
         kind = "conformal" if self.predictions.calibrated else "uncalibrated quantiles"
         cells = self.rows[0]["nist_cells"] or None
-        own = {"model": self.name, "leakage": self.leakage, "intervals": kind, "nist_cells": cells}
+        own = {"model": self.name, "seen": self.seen, "leakage": self.leakage, "intervals": kind, "nist_cells": cells}
         return {**self.rows[0], **own}
 
     def groups(self) -> list[GroupTable]:
@@ -124,7 +133,18 @@ def model_report(name: str, result: Result) -> ModelReport:
         **hashes(Path(result.model), result.data),
     }
     failures = failure_rates(result.data, len(result.broken))
-    return ModelReport(name, result.predictions, result.rows, result.leakage, result.data, about, failures)
+    return ModelReport(
+        name,
+        result.predictions,
+        result.rows,
+        result.leakage,
+        result.data,
+        about,
+        failures,
+        result.seen,
+        result.apart(),
+        result.shift,
+    )
 
 
 def hashes(model: Path, data: Path) -> dict[str, str]:
@@ -142,6 +162,9 @@ def write_page(path: Path, models: Sequence[ModelReport], comparison: Sequence[M
     comparison: the rows of `scoring.comparison.compare`, whose first model is the first of `models`
     Example: `write_page(Path("report.html"), [model_report("drf", result)])`
     """
+    short = dict(zip((model.name for model in models), _short_names([model.name for model in models]), strict=True))
+    models = [dataclasses.replace(model, name=short[model.name]) for model in models]
+    comparison = [{**row, "model": short.get(row["model"], row["model"])} for row in comparison]
     first = models[0]
     checks = age_checks(first.predictions)
     html = (
@@ -149,7 +172,7 @@ def write_page(path: Path, models: Sequence[ModelReport], comparison: Sequence[M
         .get_template("report.html.j2")
         .render(
             models=models,
-            names=_short_names([model.name for model in models]),
+            names=[*short.values()],
             data=first.data.resolve().name,
             over=first.rows[0]["over"],
             ages=f"{first.predictions.age.min():g} to {first.predictions.age.max():g}",
@@ -165,6 +188,8 @@ def write_page(path: Path, models: Sequence[ModelReport], comparison: Sequence[M
             checked_kinds=("all", *SHOWN),
             group_columns=PAGE_GROUPS,
             model_columns=PAGE_MODELS,
+            seen_columns=PAGE_SEEN,
+            most_seen=MOST_SEEN,
             average_columns=PAGE_AVERAGES,
             comparison_columns=PAGE_COMPARISON,
             gap_columns=PAGE_GAPS,
@@ -179,7 +204,7 @@ def write_page(path: Path, models: Sequence[ModelReport], comparison: Sequence[M
 
 def _short_names(names: Sequence[str]) -> list[str]:
     """The last part of each path, as people say it; the paths as they are if these are not distinct."""
-    short = [Path(name).name or name for name in names]
+    short = ["agecli's default model" if Path(name).parent in FOLDERS else Path(name).name or name for name in names]
     return short if len(set(short)) == len(short) else [*names]
 
 

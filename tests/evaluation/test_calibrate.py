@@ -68,6 +68,23 @@ def test_predictions_use_the_new_calibration(mine: Mine, faces: Path) -> None:
     assert record.low <= record.age <= record.high
 
 
+def test_the_new_file_can_be_evaluated_and_knows_its_calibration_faces(mine: Mine, faces: Path, tmp_path: Path) -> None:
+    path, _ = mine
+    (result,) = agecli.evaluate(path, data=faces, out=tmp_path / "out")
+    records = {record.source: record for record in agecli.predict(faces / "images", model=path, no_detect=True)}
+    for sample, predicted, low in zip(
+        result.predictions.samples, result.predictions.predicted, result.predictions.low, strict=True
+    ):
+        record = records[str(faces / sample.path)]
+        assert record.age == pytest.approx(predicted, abs=0.06)
+        assert record.low == pytest.approx(low, abs=0.06)
+    assert result.seen == 1
+    assert result.misleading
+    assert (tmp_path / "out/metrics.csv").is_file()
+    with pytest.raises(InputError, match="no faces of its own"):
+        agecli.evaluate(path)
+
+
 def test_nothing_is_overwritten_and_too_few_faces_are_an_error(mine: Mine, faces: Path) -> None:
     path, _ = mine
     with pytest.raises(InputError, match="exists already"):

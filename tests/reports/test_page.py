@@ -256,6 +256,35 @@ def test_leakage_calibration_and_small_groups_are_stated(
     assert "Requested age checks" not in text  # there are none
 
 
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (None, "can't be checked"),
+        (0.0, "None of the photos was seen in training, selection or calibration"),
+        (0.004, "0.4\u00a0% of the photos look like"),
+        (0.37, "37.0\u00a0% of the test photos were seen"),
+    ],
+)
+def test_the_share_of_seen_photos_is_stated_beside_the_error(seen: float | None, words: str, tmp_path: Path) -> None:
+    report = report_of("drf", predictions_of(), tmp_path)
+    apart = [{**report.rows[0], "model": f"drf, {kind}", "seen": share} for kind, share in (("seen", 1), ("unseen", 0))]
+    report = dataclasses.replace(report, seen=seen, apart=apart if seen == 0.37 else [])
+    write_page(tmp_path / "page.html", [report])
+    text = html.unescape(text_of(tmp_path / "page.html"))
+    assert words in text
+    assert ("of the photos seen in training" in text) == (seen is not None)
+    assert ("drf, unseen" in text) == (seen == 0.37)
+    assert ("class=warning" in text) == (seen == 0.37)
+
+
+def test_a_shift_of_the_photos_is_a_warning(tmp_path: Path) -> None:
+    report = dataclasses.replace(
+        report_of("drf", predictions_of(calibrated=True), tmp_path), shift="these 100 photos …"
+    )
+    write_page(tmp_path / "page.html", [report])
+    assert "look unlike those that the" in text_of(tmp_path / "page.html")
+
+
 def test_small_groups_are_marked(models: list[ModelReport], page: Path) -> None:
     small = [row for model in models for row in model.rows if row["small"]]
     checked = [row for row in small if row["by"] in ("decade", "sex", "race")]  # these are in the age checks too
