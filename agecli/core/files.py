@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import glob
 import hashlib
 import os
 import shutil
@@ -71,6 +72,14 @@ def remove_parts(folder: Path) -> None:
     """Remove the temporary files of `write_whole` that killed processes left below a folder."""
     for part in folder.rglob(".*.agecli-????????.part"):
         with suppress(FileNotFoundError):
+            part.unlink()
+
+
+def remove_parts_of(path: Path) -> None:
+    """Remove the temporary files that killed processes left when they wrote one file, and no other may be writing it."""
+    name = glob.escape(f".{_short(path.name)}.agecli-")
+    for part in (*path.parent.glob(f"{name}????????.part"), *path.parent.glob(f"{name}????????.part.mp4")):
+        with suppress(OSError):
             part.unlink()
 
 

@@ -25,6 +25,7 @@ from agecli.core.signals import unblock_signals
 
 OUT_OF_MEMORY = 71  # exit code
 PR_SET_PDEATHSIG = 1  # of prctl(2)
+_seconds: float | None = None  # for the current item of this process
 LEAST_MEMORY = 0.3  # GB; the libraries take a part of it
 
 
@@ -33,7 +34,7 @@ class Limits:
     """What one process may use.
 
     memory: bytes of resident memory, on Linux; exceeding it is a MemoryError inside.
-    seconds: for one item; not on Windows.
+    seconds: for one item, or for a part of it (`keep_alive`); not on Windows.
 
         Limits(memory=10**9, seconds=60)
     """
@@ -118,11 +119,19 @@ def run_worker(connection: Connection, limits: Limits, forked: bool) -> None:
             _send(connection, outcome)
 
 
+def keep_alive() -> None:
+    """Start the time of the current item anew: called for each part of an item that has many, such as a video's frames."""
+    if _seconds is not None and hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, _seconds)
+
+
 def _outcome(message: bytes, seconds: float | None) -> Outcome:
     """Run a pickled function with its item, within its time: SIGALRM ends the process, whatever native code is doing."""
+    global _seconds
     if seconds is not None and hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        _seconds = seconds
+        keep_alive()
     try:
         function, item = pickle.loads(message)
         return Outcome(function(item))
@@ -133,6 +142,7 @@ def _outcome(message: bytes, seconds: float | None) -> Outcome:
     finally:
         if seconds is not None and hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, 0)
+            _seconds = None
 
 
 def _send(connection: Connection, outcome: Outcome) -> None:

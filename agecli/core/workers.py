@@ -109,16 +109,17 @@ class Workers:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def submit(self, function: Callable[[In], Out], item: In) -> Future[Out]:
+    def submit(self, function: Callable[[In], Out], item: In, urgent: bool = False) -> Future[Out]:
         """Queue an item. Its future has the result, the exception that the function raised, or a CrashedError.
 
+        urgent: before those that are queued.
         Raises InputError, or has it in the future, if processes can't be started.
         """
         job = _Job(str(getattr(item, "source", item)), bytes(ForkingPickler.dumps((function, item))), Future())
         with self.lock:
             if self.failure is not None:
                 raise self.failure
-            self.queue.append(job)
+            (self.queue.appendleft if urgent else self.queue.append)(job)
             self.submitted += 1
             self.waker.send_bytes(b"")
         return job.future
@@ -301,6 +302,14 @@ def stream(
             yield _result(*queue.popleft(), crashed)
     while queue:
         yield _result(*queue.popleft(), crashed)
+
+
+def call(function: Callable[[In], Out], item: In, workers: Workers | None) -> Out:
+    """The result of one item, by a worker process before all items that are queued; None calls it in this process.
+
+    Raises what the function raises, and CrashedError.
+    """
+    return function(item) if workers is None else workers.submit(function, item, urgent=True).result()
 
 
 def _result(item: In, future: Future[Out], crashed: Callable[[In, str], Out]) -> Out:

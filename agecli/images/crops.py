@@ -12,12 +12,14 @@ import numpy as np
 from PIL import Image
 
 from agecli.core.records import Box
+from agecli.core.workers import CrashedError
 from agecli.images.alignment import Alignment, Photo, align
 from agecli.images.detection import find_faces
 from agecli.images.faces import Face
+from agecli.images.isolated_video import VideoReader
 from agecli.images.quality import sharpness
 from agecli.images.reading import PictureSpec, Pixels, UnreadableError, cut, read_reduced
-from agecli.images.video import Frame, frames, is_video
+from agecli.images.video import Frame, is_video
 
 
 class NoFaceError(Exception):
@@ -188,16 +190,22 @@ class FaceCropper:
         return Crop((x, y, w, h), face.score, pixels, round(face.eye_distance, 1), sharpness(aligned))
 
 
-def photos_and_frames(names: Iterable[str], every: float) -> Iterator[str | Frame | PhotoFaces]:
+def photos_and_frames(names: Iterable[str], every: float, videos: VideoReader) -> Iterator[str | Frame | PhotoFaces]:
     """The work for a FaceCropper: photos by their names, and videos frame by frame, one `every` so many seconds.
 
-    A video that can't be read is a PhotoFaces that says so.
+    A video that can't be read is a PhotoFaces that says so; so is the frame at which one ended its process, its last.
     """
     for name in names:
         if not is_video(name):
             yield name
             continue
+        last = None
         try:
-            yield from frames(name, every)
+            for frame in videos.frames(name, every):
+                last = frame.time
+                yield frame
         except UnreadableError as error:
             yield PhotoFaces(name, status="unreadable", error=str(error))
+        except CrashedError as error:
+            time = None if last is None else round(last + every, 3)  # later than all its other frames
+            yield PhotoFaces(name, status="crashed", error=str(error), time=time)

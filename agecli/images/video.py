@@ -15,6 +15,7 @@ import cv2
 import numpy as np
 
 from agecli.core.errors import InputError
+from agecli.core.worker_process import keep_alive
 from agecli.images.alignment import Photo
 from agecli.images.reading import UnreadableError, why_not_there
 
@@ -143,6 +144,7 @@ def frames(name: str, every: float) -> Iterator[Frame]:
         rate = video.get(cv2.CAP_PROP_FPS) or 25.0
         due, found = 0.0, 0
         for number in count():
+            keep_alive()
             if not video.grab():
                 break
             time = max(0.0, video.get(cv2.CAP_PROP_POS_MSEC) / 1000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,18 @@ from agecli.prediction.paths import SkippedVideos, expand
 
 
 def count_items(
-    images: Images, null: bool, skip: str | Path | None, videos: bool, every: float, done: int = 0
+    images: Images,
+    null: bool,
+    skip: str | Path | None,
+    videos: bool,
+    every: float,
+    done: int = 0,
+    count: Callable[[str, float], int] = count_frames,
 ) -> int | None:
     """The photos and frames of some inputs, or None if they can't be counted without waiting: iterators, and "-".
 
     images, null, skip, videos: as in `inputs.read_inputs`;   every: seconds between two frames;   done: the number of
-    first inputs that are left out.
+    first inputs that are left out;   count: the frames of a video, from its name and `every`.
 
     Example: `count_items(["photos/", "film.mp4"], False, None, False, 1.0)`
     """
@@ -31,7 +37,7 @@ def count_items(
     if not isinstance(given, Sequence) or any(_must_wait(image) for image in given):
         return None
     names = _names(given, null, skip, None if videos else SkippedVideos())
-    return sum(count_frames(name, every) if is_video(name) else 1 for name in islice(names, done, None))
+    return sum(count(name, every) if is_video(name) else 1 for name in islice(names, done, None))
 
 
 def _must_wait(image: Any) -> bool:

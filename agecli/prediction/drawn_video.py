@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from agecli.core.records import Box, Record
+from agecli.core.worker_process import keep_alive
 from agecli.images.video import VideoFile, frame_rate, frames
 from agecli.prediction.marking import Held, mark_faces
 
@@ -30,6 +31,7 @@ def draw_video(source: str, records: Sequence[Record], path: Path, every: float)
             photo = Image.fromarray(frame.photo)
             mark_faces(photo, faces.at(frame.time), held)
             video.write(np.asarray(photo))
+            keep_alive()
 
 
 class FacesInTime:

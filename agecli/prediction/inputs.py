@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,10 +15,11 @@ from PIL import Image
 
 from agecli.core.errors import InputError
 from agecli.images.crops import FaceCropper, PhotoFaces, photos_and_frames
+from agecli.images.isolated_video import VideoReader
 from agecli.images.reading import Pixels, upright_rgb
 from agecli.images.video import Frame
 from agecli.prediction.paths import SkippedVideos, expand
-from agecli.prediction.standard_input import NAME, picture_or_names
+from agecli.prediction.standard_input import NAME, StoredPicture, picture_or_names
 
 ImageLike = str | os.PathLike[str] | Image.Image | NDArray[Any]
 Images = ImageLike | Iterable[ImageLike]
@@ -32,8 +33,9 @@ class Picture:
     pixels: Pixels  # (H, W, 3), RGB, upright
 
 
-Input = str | Picture | PhotoFaces  # a file name, a picture, or the record of a picture that could not be decoded
-Item = str | Frame | Picture | PhotoFaces  # what a worker processes at a time
+# a file name, a picture in memory or from stdin, or the record of a picture that could not be decoded
+Input = str | Picture | StoredPicture | PhotoFaces
+Item = str | Frame | Picture | StoredPicture | PhotoFaces  # what a worker processes at a time
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class InputCropper:
         """The faces of a file, a video frame or a picture in memory."""
         if isinstance(item, Picture):
             return self.cropper.crop(item.source, Image.fromarray(item.pixels))
+        if isinstance(item, StoredPicture):
+            return replace(self.cropper(item.path), source=item.source)
         return self.cropper(item)
 
 
@@ -71,10 +75,8 @@ def read_inputs(
     for number, image in enumerate([images] if alone else images):  # type: ignore[arg-type]
         if isinstance(image, str) and image == NAME:
             found = picture_or_names(stdin or sys.stdin.buffer)
-            if isinstance(found, PhotoFaces):
+            if isinstance(found, (PhotoFaces, StoredPicture)):
                 yield found
-            elif isinstance(found, np.ndarray):
-                yield Picture(NAME, found)
             else:
                 yield from expand([NAME], null, found, skip, skipped)
         elif isinstance(image, (str, os.PathLike)):
@@ -88,11 +90,11 @@ def read_inputs(
         skipped.warn()
 
 
-def read_items(inputs: Iterable[Input], every: float) -> Iterator[Item]:
+def read_items(inputs: Iterable[Input], every: float, videos: VideoReader) -> Iterator[Item]:
     """What `InputCropper` takes: photos by their names, the frames of videos (`every` seconds), pictures as they are."""
     for item in inputs:
         if isinstance(item, str):
-            yield from photos_and_frames([item], every)
+            yield from photos_and_frames([item], every, videos)
         else:
             yield item
 

@@ -83,7 +83,9 @@ def _video_records(
 ) -> Iterator[Record]:
     """The records of the persons of one video, in the order in which they appeared.   count: its frames"""
     if not persons:
-        error = last.error if count == 1 else f"no face was found in any of its {count} frames"
+        error = (
+            last.error if count == 1 or last.status != "no_face" else f"no face was found in any of its {count} frames"
+        )
         yield Record(last.source, status=last.status, error=error)
         return
     pmf = np.stack([person.pmf / person.pmf.sum() for person in persons.values()])

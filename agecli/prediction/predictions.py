@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from agecli.core.errors import InputError, Interrupted
-from agecli.core.files import file_hash, is_stream
+from agecli.core.files import file_hash, is_stream, remove_parts_of
 from agecli.core.locks import locked
 from agecli.core.outputs import check_output
 from agecli.core.parallel import check_workers
@@ -22,11 +22,12 @@ from agecli.core.worker_process import Limits
 from agecli.core.workers import Workers, open_workers, stream
 from agecli.images.alignment import Alignment
 from agecli.images.crops import FaceCropper, PhotoFaces
+from agecli.images.isolated_video import VideoReader
 from agecli.model.card import Card
 from agecli.model.predictors import Predictor
 from agecli.prediction.counting import count_items
 from agecli.prediction.estimation import photo_records
-from agecli.prediction.inputs import Images, InputCropper, Item, crashed_photo, names_only, read_inputs, read_items
+from agecli.prediction.inputs import Images, Input, InputCropper, crashed_photo, names_only, read_inputs, read_items
 from agecli.prediction.journal import Journal, Tally, left_out
 from agecli.prediction.options import Options, check_batch_size
 from agecli.prediction.persons import pool
@@ -93,6 +94,7 @@ class Predictions(Iterator[Record]):
         self.batch_size, self.workers, self.limits, self.pool = batch_size, workers, limits, pool
         self.draw = Path(draw) if draw is not None else None
         self.drawer = _drawer(self.draw, options.every)
+        self.video_reader = VideoReader(pool.limits if pool else limits, isolated=bool(pool or limits) or workers > 1)
         self.find_faces = InputCropper(face_cropper(predictor.card, model, options))
         self.safe_csv = False  # of `save`
         self.resumed = 0  # inputs that an interrupted run has done
@@ -156,6 +158,7 @@ class Predictions(Iterator[Record]):
     def _save(self, path: Path, file_format: str, options: Options, resume: bool, progress: Progress | None) -> Summary:
         """Write a regular file by way of its journal."""
         with locked(path), Journal(path, self._header(options), resume) as journal:
+            remove_parts_of(path)
             self.resumed = journal.inputs
             if journal.inputs:
                 log.info("resuming after %d inputs", journal.inputs)
@@ -190,7 +193,8 @@ class Predictions(Iterator[Record]):
 
         The frames of videos are estimated. Pictures in iterators and names on stdin can't be counted without waiting.
         """
-        return count_items(self.images, self.null, self.draw, self.videos, self.options.seconds, self.resumed)
+        seconds, count = self.options.seconds, self.video_reader.count
+        return count_items(self.images, self.null, self.draw, self.videos, seconds, self.resumed, count)
 
     def _rows(
         self, options: Options, progress: Progress | None, done: Iterable[str] | None = None
@@ -208,20 +212,22 @@ class Predictions(Iterator[Record]):
             inputs = names_only(inputs, "draw")
         if done is not None:
             inputs = left_out(names_only(inputs, "resume"), done)
-        photos = self._crop(read_items(inputs, options.seconds))
-        each = replace(options, distribution=True) if options.per_person else options  # to be pooled
-        records = follow(
-            photo_records(self.predictor, _counted(photos, progress), each, self.batch_size, not self.pool)
-        )
-        if self.drawer:
-            records = self.drawer(records)
-        return pool(records, self.predictor.card, options) if options.per_person else records
+        return self._isolated(inputs, options, progress)
 
-    def _crop(self, items: Iterator[Item]) -> Iterator[PhotoFaces]:
-        """The faces of each item, found by worker processes."""
+    def _isolated(self, inputs: Iterator[Input], options: Options, progress: Progress | None) -> Iterator[Record]:
+        """The records of the inputs; worker processes decode photos and videos, find faces and draw them."""
         opened = nullcontext(self.pool) if self.pool else open_workers(self.workers, self.limits)
-        with opened as workers:
-            yield from stream(self.find_faces, items, workers, crashed_photo, ahead=2 * self.batch_size)
+        with opened as workers, self.video_reader:
+            items = read_items(inputs, options.seconds, self.video_reader)
+            photos = stream(self.find_faces, items, workers, crashed_photo, ahead=2 * self.batch_size)
+            each = replace(options, distribution=True) if options.per_person else options  # to be pooled
+            records = follow(
+                photo_records(self.predictor, _counted(photos, progress), each, self.batch_size, not self.pool)
+            )
+            if self.drawer:
+                self.drawer.workers = workers
+                records = self.drawer(records)
+            yield from pool(records, self.predictor.card, options) if options.per_person else records
 
     def _header(self, options: Options) -> dict[str, Any]:
         """What the records depend on, for the journal."""

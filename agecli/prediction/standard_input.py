@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import io
+import mmap
+import os
 import tempfile
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
-
-import numpy as np
+import weakref
+from contextlib import suppress
+from typing import BinaryIO
 
 from agecli.core.errors import InputError
 from agecli.images.crops import PhotoFaces
-from agecli.images.reading import UnreadableError, read_picture
-
-if TYPE_CHECKING:
-    from agecli.images.reading import Pixels
 
 NAME = "-"  # the source of a picture on stdin
-MOST_BYTES = 1 << 29  # of a picture on stdin, which is held in memory
+MOST_BYTES = 1 << 29  # of a picture on stdin, which is held in a temporary file
+BLOCK = 1 << 20  # bytes that are read at a time
 SIGNATURES: dict[str, list[bytes]] = {  # by the ending of such files; `?` stands for any byte
     ".jpg": [b"\xff\xd8\xff"],
     ".png": [b"\x89PNG\r\n\x1a\n"],
@@ -45,11 +43,11 @@ def _fits(head: bytes, signature: bytes) -> bool:
     return all(wanted in (b"?"[0], byte) for wanted, byte in zip(signature, head, strict=False))
 
 
-def picture_or_names(stream: BinaryIO) -> Pixels | PhotoFaces | BinaryIO:
-    """The picture on a stream, as an array (H, W, 3) of RGB; or else the stream itself, from its first byte on.
+def picture_or_names(stream: BinaryIO) -> StoredPicture | PhotoFaces | BinaryIO:
+    """The picture on a stream, not yet decoded; or else the stream itself, from its first byte on.
 
     Only as many bytes are read as are needed to tell them apart, so that a slow list of names is not waited for. A
-    picture that can't be decoded is a PhotoFaces that says why. Raises InputError for a video, and for several pictures.
+    picture that is too large is a PhotoFaces that says so. Raises InputError for a video, and for several pictures.
     """
     head = b""
     every = [signature for signatures in SIGNATURES.values() for signature in signatures]
@@ -62,17 +60,45 @@ def picture_or_names(stream: BinaryIO) -> Pixels | PhotoFaces | BinaryIO:
         return io.BufferedReader(_Rejoined(head, stream))
     if kind == "video":
         raise InputError("standard input is a video", hint="save it to a file and name that: agecli predict film.mp4")
-    data = head + stream.read(MOST_BYTES)
-    if len(data) > MOST_BYTES:
+    picture = StoredPicture(NAME, head, stream, kind)
+    if os.path.getsize(picture.path) > MOST_BYTES:
         return PhotoFaces(
             NAME, status="unreadable", error=f"it is too large, over {MOST_BYTES >> 20} MB: shrink it first"
         )
-    if kind_of(after_picture(data, kind)) is not None:
-        raise InputError("standard input holds more than one picture", hint=ONE_PICTURE)
-    return _decode(data, kind)
+    with open(picture.path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if kind_of(after_picture(data, kind)) is not None:
+            raise InputError("standard input holds more than one picture", hint=ONE_PICTURE)
+    return picture
 
 
-def after_picture(data: bytes, kind: str) -> bytes:
+class StoredPicture:
+    """The picture on a stream, in a temporary file, for a worker process to decode. The file is deleted with this object.
+
+    source: its name in the records;   head: the bytes that were read before;   kind: the ending of the file.
+    """
+
+    def __init__(self, source: str, head: bytes, rest: BinaryIO, kind: str) -> None:
+        handle, self.path = tempfile.mkstemp(prefix="agecli-stdin-", suffix=kind)
+        self.source = source
+        self._delete = weakref.finalize(self, _unlink, self.path)  # also when the process exits
+        with os.fdopen(handle, "wb") as file:
+            file.write(head)
+            left = MOST_BYTES
+            while left > 0 and (block := rest.read(min(left, BLOCK))):
+                file.write(block)
+                left -= len(block)
+
+    def __getstate__(self) -> dict[str, str]:
+        """A copy in another process does not delete the file."""
+        return {"source": self.source, "path": self.path}
+
+
+def _unlink(path: str) -> None:
+    with suppress(OSError):
+        os.unlink(path)
+
+
+def after_picture(data: bytes | mmap.mmap, kind: str) -> bytes:
     """The first bytes that follow a JPEG, PNG, WebP or BMP file; none where the end is not known.
 
     A JPEG that says that it holds several pictures itself (MPO) counts as one.
@@ -80,7 +106,7 @@ def after_picture(data: bytes, kind: str) -> bytes:
     if kind == ".jpg":
         end = len(data) if b"MPF\0" in data[:65536] else _end_of_jpeg(data)
     elif kind == ".png":
-        end = data.find(b"IEND") + 8 if b"IEND" in data else len(data)
+        end = data.find(b"IEND") + 8 if data.find(b"IEND") >= 0 else len(data)
     elif kind == ".webp":
         end = 8 + int.from_bytes(data[4:8], "little")
     elif kind == ".bmp":
@@ -90,7 +116,7 @@ def after_picture(data: bytes, kind: str) -> bytes:
     return data[end : end + 16]
 
 
-def _end_of_jpeg(data: bytes) -> int:
+def _end_of_jpeg(data: bytes | mmap.mmap) -> int:
     """The position after the end marker, found from segment to segment: thumbnails inside segments have their own."""
     position = 2
     while (position := data.find(b"\xff", position)) >= 0 and position + 4 <= len(data):
@@ -102,17 +128,6 @@ def _end_of_jpeg(data: bytes) -> int:
         else:
             position += 2 + int.from_bytes(data[position + 2 : position + 4], "big")
     return len(data)
-
-
-def _decode(data: bytes, kind: str) -> Pixels | PhotoFaces:
-    """Decoded as a file is, with the same limits and messages."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"stdin{kind}"
-        path.write_bytes(data)
-        try:
-            return np.array(read_picture(path), dtype=np.uint8)
-        except UnreadableError as error:
-            return PhotoFaces(NAME, status="unreadable", error=str(error))
 
 
 class _Rejoined(io.RawIOBase):

@@ -3,7 +3,8 @@
     from benchmarks.attack.odd_inputs import POISONS, odd_inputs, poisoned_environment
 
 `odd_inputs` makes files that exist in the wild. No known photo crashes today's decoders, so a poison is a photo whose
-name says what happens, and a `sitecustomize.py` on PYTHONPATH that does it when Pillow opens the file, in every process.
+name says what happens, and a `sitecustomize.py` on PYTHONPATH that does it when Pillow or OpenCV opens the file, in every
+process; with `drawn-` before it, only when it is opened to be drawn.
 """
 
 from __future__ import annotations
@@ -19,10 +20,19 @@ POISONS = ("segfault", "abort", "kill", "exit", "memory", "hang")
 HUGE = 10_900  # pixels of a side; in black and white, a PNG of 14 kB
 LONGEST = 255  # bytes of a file name
 SITECUSTOMIZE = """
-import ctypes, os, signal
+import ctypes, os, signal, sys
+import cv2
 from PIL import Image
 
+def is_drawing():
+    frame = sys._getframe()
+    while frame := frame.f_back:
+        if frame.f_globals.get("__name__") == "agecli.prediction.drawing":
+            return True
+
 def poison(name):
+    if is_drawing():
+        name = name.removeprefix("drawn-")
     if name.startswith("segfault"): ctypes.string_at(0)
     if name.startswith("abort"): os.abort()
     if name.startswith("kill"): os.kill(os.getpid(), signal.SIGKILL)
@@ -36,6 +46,22 @@ def open_poison(file, *args, **options):
     return opened(file, *args, **options)
 
 opened, Image.open = Image.open, open_poison
+capture = cv2.VideoCapture
+
+class PoisonCapture:
+    def __init__(self, path):
+        self.path, self.video = path, capture(path)
+        poison(os.path.basename(path))
+
+    def grab(self):
+        if self.video.get(cv2.CAP_PROP_POS_FRAMES) >= 3:
+            poison(os.path.basename(self.path).removeprefix("later-"))
+        return self.video.grab()
+
+    def __getattr__(self, name):
+        return getattr(self.video, name)
+
+cv2.VideoCapture = PoisonCapture
 """
 
 

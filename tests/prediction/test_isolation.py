@@ -11,10 +11,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from agecli.core.files import read_csv
+from agecli.images.video import VideoFile
 from benchmarks.attack.odd_inputs import POISONS, long_name, odd_inputs, poisoned_environment
 from tests.conftest import Cli, two_seconds
 
@@ -142,3 +144,42 @@ def test_preprocess_takes_odd_names_and_pipes(cli: Cli, tmp_path: Path) -> None:
     assert {row["source"] for row in read_csv(tmp_path / "out/manifest.csv")} == {*names, "x.png.jpg/y.png"}
     failures = {row["source"] for row in read_csv(tmp_path / "out/failures.csv")}
     assert failures == {path.name for path in odd if path.suffix == ".jpg"}
+
+
+def film(path: Path) -> None:
+    """Six frames in three seconds, with a face."""
+    with Image.open(EXAMPLE) as image, VideoFile(path, 2.0) as video:
+        for shift in range(6):
+            video.write(np.asarray(image.convert("RGB").crop((100 + shift, 0, 350 + shift, 250))))
+
+
+def test_a_video_that_kills_its_reader_is_a_record_after_the_frames_it_had(
+    cli: Cli, tmp_path: Path, poisoned: dict[str, str]
+) -> None:
+    for name in ("hang.mp4", "later-segfault.mp4", "z.mp4"):
+        film(tmp_path / name)
+    command = ("predict", "hang.mp4", "later-segfault.mp4", "z.mp4", "--every", "500ms", *LIMITS)
+    done = cli(*command, "-o", "ages.jsonl", **poisoned)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
+    found = [
+        (record["source"][:5], record["status"], record["time"])
+        for record in records((tmp_path / "ages.jsonl").read_text())
+    ]
+    later = [("later", "ok", 0.0), ("later", "ok", 0.5), ("later", "ok", 1.0), ("later", "crashed", 1.5)]
+    assert found == [("hang.", "crashed", None), *later, *(("z.mp4", "ok", number / 2) for number in range(6))]
+    done = cli(*command, "--per-person", **poisoned)
+    assert [record["status"] for record in records(done.stdout)] == ["crashed", "ok", "ok"]
+
+
+def test_photos_and_videos_that_kill_their_reader_while_they_are_drawn_are_counted(
+    cli: Cli, tmp_path: Path, poisoned: dict[str, str]
+) -> None:
+    faces(tmp_path, ["a.jpg", "drawn-segfault.jpg", "drawn-memory.jpg", "z.jpg"])
+    film(tmp_path / "drawn-hang.mp4")
+    done = cli("predict", ".", "drawn-hang.mp4", "--draw", "out", *LIMITS, **poisoned)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
+    assert {record["status"] for record in records(done.stdout)} == {"ok"}
+    assert [path.name for path in sorted((tmp_path / "out").iterdir())] == ["a.jpg", "z.jpg"]
+    assert "3 photo(s) could not be drawn" in done.stderr
+    for reason in ("SIGSEGV", "more memory than --max-memory 0.9 GB", "longer than --timeout 1.5 s"):
+        assert reason in done.stderr

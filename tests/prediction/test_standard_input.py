@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import os
+import pickle
 import threading
 from pathlib import Path
 
@@ -14,9 +16,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agecli.core.errors import InputError
-from agecli.images.crops import PhotoFaces
-from agecli.prediction.inputs import Picture, read_inputs
-from agecli.prediction.standard_input import kind_of, picture_or_names
+from agecli.images.crops import FaceCropper
+from agecli.images.reading import PictureSpec, read_picture
+from agecli.prediction.inputs import InputCropper, read_inputs
+from agecli.prediction.standard_input import StoredPicture, kind_of, picture_or_names
+from benchmarks.attack.odd_inputs import SITECUSTOMIZE, poisoned_environment
 from tests.conftest import Cli
 
 EXAMPLE = Path(__file__).parent.parent.parent / "docs/example.jpg"
@@ -31,9 +35,11 @@ def encoded(kind: str, size: tuple[int, int] = (60, 40)) -> bytes:
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF"])
 def test_a_picture_is_recognised_by_its_first_bytes(kind: str) -> None:
     (found,) = read_inputs("-", stdin=io.BytesIO(encoded(kind)))
-    assert isinstance(found, Picture)
-    assert (found.source, found.pixels.shape) == ("-", (40, 60, 3))
-    assert abs(found.pixels[20, 30].astype(int) - (255, 165, 0)).max() < 12
+    assert isinstance(found, StoredPicture)
+    assert found.source == "-"
+    pixels = np.asarray(read_picture(Path(found.path))).astype(int)
+    assert pixels.shape == (40, 60, 3)
+    assert abs(pixels[20, 30] - (255, 165, 0)).max() < 12
 
 
 @given(st.binary(max_size=40).map(lambda name: name.replace(b"\0", b"")))
@@ -76,7 +82,7 @@ def test_several_pictures_are_refused(kind: str) -> None:
         list(read_inputs("-", stdin=io.BytesIO(encoded(kind) + encoded("JPEG"))))
     assert "ls *.jpg | agecli predict -" in error.value.hint
     (found,) = read_inputs("-", stdin=io.BytesIO(encoded(kind) + b"\n\0"))  # what cameras append is no picture
-    assert isinstance(found, Picture)
+    assert isinstance(found, StoredPicture)
 
 
 def test_a_thumbnail_is_no_second_picture() -> None:
@@ -86,13 +92,14 @@ def test_a_thumbnail_is_no_second_picture() -> None:
         stream = io.BytesIO()
         image.save(stream, "JPEG", exif=exif, progressive=True)
     (found,) = read_inputs("-", stdin=io.BytesIO(stream.getvalue()))
-    assert isinstance(found, Picture)
+    assert isinstance(found, StoredPicture)
 
 
 def test_what_can_not_be_decoded_is_a_record_and_a_video_an_error() -> None:
     (found,) = read_inputs("-", stdin=io.BytesIO(encoded("PNG")[:50]))
-    assert isinstance(found, PhotoFaces)
-    assert (found.source, found.status) == ("-", "unreadable")
+    assert isinstance(found, StoredPicture)
+    read = InputCropper(FaceCropper(PictureSpec(64, 1.0, (0, 0, 0), (1, 1, 1)), None))(found)
+    assert (read.source, read.status) == ("-", "unreadable")
     with pytest.raises(InputError, match="standard input is a video"):
         list(read_inputs("-", stdin=io.BytesIO(b"\0\0\0\x20ftypisom" + bytes(20))))
 
@@ -106,8 +113,23 @@ def test_cat_photo_into_predict(cli: Cli) -> None:
     assert "draw needs files, and `-` is in memory" in refused.stderr
 
 
-def test_pixels_are_the_same_as_those_of_the_file() -> None:
+def test_the_stored_picture_is_the_file_and_is_deleted_with_its_last_reference() -> None:
     (found,) = read_inputs("-", stdin=io.BytesIO(EXAMPLE.read_bytes()))
-    assert isinstance(found, Picture)
-    with Image.open(EXAMPLE) as image:
-        assert np.array_equal(found.pixels, np.asarray(image.convert("RGB")))
+    assert isinstance(found, StoredPicture)
+    path = Path(found.path)
+    assert path.read_bytes() == EXAMPLE.read_bytes()
+    copy = pickle.loads(pickle.dumps(found))  # as it is sent to a worker process
+    assert (copy.source, copy.path) == ("-", str(path))
+    del copy
+    assert path.exists()
+    del found
+    assert not path.exists()
+
+
+def test_a_picture_that_kills_its_reader_is_a_record(cli: Cli, tmp_path: Path) -> None:
+    poisoned = poisoned_environment(tmp_path)
+    poison = SITECUSTOMIZE.replace('"segfault"', '"agecli-stdin"')
+    (tmp_path / "sitecustomize.py").write_text(poison)
+    done = cli("predict", "-", stdin=EXAMPLE.read_bytes(), **poisoned)
+    assert done.returncode == 1, done.stderr
+    assert (json.loads(done.stdout)["source"], json.loads(done.stdout)["status"]) == ("-", "crashed")
