@@ -46,7 +46,12 @@ class Timed:
     def __init__(self, predictor: Predictor) -> None:
         self.predictor, self.card, self.seconds = predictor, predictor.card, 0.0
 
+    def load(self) -> None:
+        """Load the network."""
+        self.predictor.load()
+
     def pmf(self, pixels: Pixels) -> NDArray[np.float32]:
+        """As the predictor's own, measured."""
         result, seconds = timed(self.predictor.pmf, pixels)
         self.seconds += seconds
         return result

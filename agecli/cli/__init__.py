@@ -1,6 +1,7 @@
 """The command line: a command for each function of the same name, and one error boundary.
 
-Nothing here imports torch before a command needs it, so that --help and completion are fast.
+Nothing here imports torch before a command needs it, so that --help and completion are fast. `main` imports the module of
+the command that was called only.
 """
 
 from __future__ import annotations
@@ -8,33 +9,38 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Iterable
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
-from agecli.cli.audit import audit
-from agecli.cli.calibrate import calibrate
-from agecli.cli.evaluate import evaluate
-from agecli.cli.export import export
-from agecli.cli.info import info
-from agecli.cli.inspect import inspect
-from agecli.cli.merge import merge
 from agecli.cli.outputs import Command
-from agecli.cli.plot import plot
-from agecli.cli.predict import EXAMPLES, predict
-from agecli.cli.preprocess import preprocess
-from agecli.cli.serve import serve
-from agecli.cli.split import split
-from agecli.cli.status import status
-from agecli.cli.study import study
-from agecli.cli.toy import toy
-from agecli.cli.train import train
 from agecli.core.display import visible
 from agecli.core.errors import AgecliError, Interrupted
 from agecli.core.extras import explain
 from agecli.core.files import FULL
 from agecli.core.signals import obey_signals
 from agecli.core.version import __version__
+
+COMMANDS = (  # modules of this package, each with a function, or a group of commands, of the same name
+    "preprocess",
+    "train",
+    "evaluate",
+    "calibrate",
+    "split",
+    "audit",
+    "predict",
+    "merge",
+    "status",
+    "serve",
+    "export",
+    "study",
+    "inspect",
+    "info",
+    "toy",
+    "plot",
+)
 
 
 class Boundary(typer.core.TyperGroup):
@@ -91,15 +97,6 @@ def _say_error(error: AgecliError) -> None:
         typer.echo(visible(f" hint: {error.hint}", lines=True), err=True)
 
 
-app = typer.Typer(
-    cls=Boundary,
-    help="The age of a face, by Deep Differentiable Random Forests.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
 def _version(wanted: bool) -> None:
     """Print the version and exit, if wanted."""
     if wanted:
@@ -107,7 +104,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
@@ -116,12 +112,32 @@ def options(
     """The age of a face, by Deep Differentiable Random Forests."""
 
 
-for command in (
-    *(preprocess, train, evaluate, calibrate, split, audit, predict, serve, merge, status),
-    *(export, study, inspect, info, toy),
-):
-    app.command(cls=Command, epilog=EXAMPLES if command is predict else None)(command)
-app.add_typer(plot, name="plot")
+def build(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The command line with some of its commands."""
+    built = typer.Typer(
+        cls=Boundary,
+        help="The age of a face, by Deep Differentiable Random Forests.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    built.callback()(options)
+    for name in names:
+        module = import_module(f"agecli.cli.{name}")
+        command = getattr(module, name)
+        if isinstance(command, typer.Typer):
+            built.add_typer(command, name=name)
+        else:
+            built.command(cls=Command, epilog=getattr(module, "EXAMPLES", None))(command)
+    return built
+
+
+def __getattr__(name: str) -> typer.Typer:
+    """`agecli.cli.app`, the whole command line, is built when it is asked for."""
+    if name != "app":
+        raise AttributeError(name)
+    globals()["app"] = built = build()
+    return built
 
 
 def main() -> None:
@@ -132,4 +148,5 @@ def main() -> None:
             sys.stdout.encoding if sys.stdout.isatty() else "utf-8"
         )  # files and pipes do not depend on the locale
         sys.stdout.reconfigure(encoding=encoding, errors="surrogateescape")  # file names may not be valid UTF-8
-    app()
+    called = sys.argv[1:2]
+    build(called if set(called) & set(COMMANDS) else COMMANDS)()

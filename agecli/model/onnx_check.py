@@ -1,4 +1,4 @@
-"""The check of an ONNX file before it is opened: no loops, no code of its own, no weights in other files.
+"""The check of an ONNX file before it is opened: no loops, no code of its own, no weights in other files; and its metadata.
 
 The file is a protocol buffer message, of which only the fields that matter are read; the package onnx is not needed.
 """
@@ -17,13 +17,18 @@ CONTROL = {b"Loop", b"Scan", b"If", b"SequenceMap"}  # may run for ever; no expo
 DOMAINS = {b"", b"ai.onnx"}  # others have operators of their own
 CONTRIBUTED = {(b"com.microsoft", b"QGemm")}  # operators of onnxruntime in the graphs of `agecli export --int8`
 # numbers of fields in onnx.proto
+METADATA, KEY, VALUE = 14, 1, 2
 GRAPH, FUNCTIONS, NODE, INITIALIZER, OP_TYPE, ATTRIBUTE, DOMAIN = 7, 25, 1, 5, 4, 5, 7
 TENSOR, EXTERNAL_DATA, DATA_LOCATION = 5, 13, 14
 VARINT, EIGHT_BYTES, TEXT, FOUR_BYTES = 0, 1, 2, 5  # wire types
 
 
-def check_graph(path: Path) -> None:
-    """Raise InputError if an ONNX file is too large, damaged, or has more than a plain graph of standard operators."""
+def check_graph(path: Path) -> dict[str, str]:
+    """The metadata of an ONNX file, after a check of its graph, without onnxruntime.
+
+    Raises InputError if the file is too large, damaged, or has more than a plain graph of standard operators.
+    """
+    metadata: dict[str, str] = {}
     check_size(path, MOST_BYTES)
     if not path.stat().st_size:
         raise _refused(path, "it is empty")
@@ -34,10 +39,16 @@ def check_graph(path: Path) -> None:
                     raise _refused(path, "it defines functions")
                 if number == GRAPH:
                     _check_nodes(path, content, part)
+                if number == METADATA:
+                    entry = {
+                        field: content[at.start : at.stop] for field, at in _fields(content, part.start, part.stop)
+                    }
+                    metadata[entry.get(KEY, b"").decode()] = entry.get(VALUE, b"").decode()
         except (IndexError, ValueError) as error:
             raise InputError(
                 f"{path} is not a complete ONNX file ({shown(error)})", hint="export or download it again"
             ) from error
+    return metadata
 
 
 def _check_nodes(path: Path, content: mmap.mmap, graph: range) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,6 +33,9 @@ class Predictor(Protocol):
 
     card: Card
 
+    def load(self) -> None:
+        """Load the network, if this has not been done. Any thread may call it. Raises InputError if the file is damaged."""
+
     def pmf(self, pixels: Pixels) -> NDArray[np.float32]:
         """The age distribution of each face.   (B, 3, H, W) uint8, H = W = card.picture.size -> (B, A), rows sum to 1"""
 
@@ -40,25 +44,30 @@ class OnnxPredictor:
     """An ONNX file made by `agecli export`, on onnxruntime's CPU provider.
 
     path: the .onnx file;   threads: batches of ONNX_BATCH faces that run at a time, 0 for one per core.
-    Raises InputError if the file is damaged, was not made by `agecli export`, or was made by a newer agecli.
+    Raises InputError if the file is damaged, was not made by `agecli export`, or was made by a newer agecli. The network
+    is loaded by `load`, or when it is first used.
     """
 
     def __init__(self, path: Path, threads: int = 0) -> None:
         self.path, self.threads = path, threads or cores()
-        check_graph(path)
+        self.lock = Lock()
+        self.session: Any = None  # of onnxruntime
+        metadata = check_graph(path)
         try:
-            self.session = self._open()
-            if [given.name for given in self.session.get_inputs()] != ["pixels"]:
-                raise KeyError("pixels")
-            self.card = Card.from_json(self.session.get_modelmeta().custom_metadata_map[METADATA])
+            self.card = Card.from_json(metadata[METADATA])
         except InputError as error:
             raise InputError(f"{path}: {error.message}", error.hint) from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"{path} was not made by `agecli export`", hint="use a model that was") from error
-        except Exception as error:  # onnxruntime has a class of its own for each way a file can be damaged
-            raise InputError(
-                f"{path} is not a complete ONNX file ({shown(error)})", hint="export or download it again"
-            ) from error
+            raise self._foreign() from error
+
+    def load(self) -> None:
+        """Import onnxruntime and open a session, if this has not been done. Any thread may call it.
+
+        Raises InputError if the file is damaged, or was not made by `agecli export`.
+        """
+        with self.lock:
+            if self.session is None:
+                self.session = self._open()
 
     def _open(self) -> Any:
         """A session for any batch size. Each run has one thread: with more, a sum is split by the number of cores."""
@@ -67,7 +76,19 @@ class OnnxPredictor:
 
         options = ort.SessionOptions()
         options.intra_op_num_threads = 1
-        return ort.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
+        try:
+            session = ort.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime has a class of its own for each way a file can be damaged
+            raise InputError(
+                f"{self.path} is not a complete ONNX file ({shown(error)})", hint="export or download it again"
+            ) from error
+        if [given.name for given in session.get_inputs()] != ["pixels"]:
+            raise self._foreign()
+        return session
+
+    def _foreign(self) -> InputError:
+        """The error for an ONNX file of another program."""
+        return InputError(f"{self.path} was not made by `agecli export`", hint="use a model that was")
 
     def pmf(self, pixels: Pixels) -> NDArray[np.float32]:
         """The age distribution of each face.   (B, 3, H, W) uint8 -> (B, A)
@@ -84,6 +105,7 @@ class OnnxPredictor:
 
     def _run(self, pixels: Pixels) -> NDArray[np.float32]:
         """The same for at most ONNX_BATCH faces, in this thread."""
+        self.load()
         pmf: NDArray[np.float32] = self.session.run(None, {"pixels": pixels})[0]
         return pmf
 
@@ -115,6 +137,9 @@ class TorchPredictor:
         checkpoint = load_checkpoint(path)
         self.model = checkpoint.model.to(self.device)
         self.card = checkpoint.card
+
+    def load(self) -> None:
+        """Nothing: the network is in memory."""
 
     def pmf(self, pixels: Pixels) -> NDArray[np.float32]:
         """The age distribution of each face.   (B, 3, H, W) uint8 -> (B, A)"""

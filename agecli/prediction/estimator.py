@@ -152,6 +152,13 @@ def load(model: str | Path | None = None, device: str = "auto") -> Estimator:
     Raises MissingError if the model or the device is not there, InputError if the file is no model or cannot run on
     the device.   Example: `agecli.load().predict("photo.jpg")`
     """
+    estimator = open_model(model, device)
+    estimator.predictor.load()
+    return estimator
+
+
+def open_model(model: str | Path | None = None, device: str = "auto") -> Estimator:
+    """As `load`, but an ONNX network is loaded when it is first used: faces are searched meanwhile."""
     path = to_run(model, device)
     predictor = load_predictor(path, device)
     if predictor.card.calibration is None:

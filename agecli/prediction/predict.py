@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agecli.core.worker_process import Limits
-from agecli.prediction.estimator import load
+from agecli.prediction.estimator import open_model
 from agecli.prediction.inputs import Images
 from agecli.prediction.options import OVER_CONFIDENCE, Options
 from agecli.prediction.predictions import Predictions
@@ -82,7 +82,7 @@ def predict(
         per_person=per_person,
         looks=looks,
     )
-    estimator = load(model, device)
+    estimator = open_model(model, device)
     return Predictions(
         estimator.predictor,
         estimator.model,

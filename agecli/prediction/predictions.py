@@ -6,12 +6,13 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from agecli.core.errors import InputError, Interrupted
+from agecli.core.errors import AgecliError, InputError, Interrupted
 from agecli.core.files import file_hash, is_stream, remove_parts_of
 from agecli.core.locks import locked
 from agecli.core.outputs import check_output
@@ -157,6 +158,7 @@ class Predictions(Iterator[Record]):
 
     def _save(self, path: Path, file_format: str, options: Options, resume: bool, progress: Progress | None) -> Summary:
         """Write a regular file by way of its journal."""
+        self.predictor.load()  # a damaged model is found before any file is written
         with locked(path), Journal(path, self._header(options), resume) as journal:
             remove_parts_of(path)
             self.resumed = journal.inputs
@@ -215,9 +217,12 @@ class Predictions(Iterator[Record]):
         return self._isolated(inputs, options, progress)
 
     def _isolated(self, inputs: Iterator[Input], options: Options, progress: Progress | None) -> Iterator[Record]:
-        """The records of the inputs; worker processes decode photos and videos, find faces and draw them."""
+        """The records of the inputs; worker processes decode photos and videos, find faces and draw them.
+
+        A thread of this process loads the network meanwhile.
+        """
         opened = nullcontext(self.pool) if self.pool else open_workers(self.workers, self.limits)
-        with opened as workers, self.video_reader:
+        with opened as workers, self.video_reader, in_thread(self._load_network):
             items = read_items(inputs, options.seconds, self.video_reader)
             photos = stream(self.find_faces, items, workers, crashed_photo, ahead=2 * self.batch_size)
             each = replace(options, distribution=True) if options.per_person else options  # to be pooled
@@ -229,9 +234,25 @@ class Predictions(Iterator[Record]):
                 records = self.drawer(records)
             yield from pool(records, self.predictor.card, options) if options.per_person else records
 
+    def _load_network(self) -> None:
+        """Load the network. An error is raised again when the network is used."""
+        with suppress(AgecliError):
+            self.predictor.load()
+
     def _header(self, options: Options) -> dict[str, Any]:
         """What the records depend on, for the journal."""
         return {"model": file_hash(self.model) if self.model.is_file() else "", **asdict(options)}
+
+
+@contextmanager
+def in_thread(work: Callable[[], None]) -> Iterator[None]:
+    """Do some work in a thread during the `with` block, which ends after it."""
+    thread = Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def _counted(photos: Iterable[PhotoFaces], progress: Progress | None) -> Iterator[PhotoFaces]:

@@ -37,6 +37,18 @@ def test_help_and_version_do_not_import_torch() -> None:
         assert done.returncode == 0, done.stderr
 
 
+def test_a_command_starts_without_the_modules_of_other_commands() -> None:
+    code = (
+        "import sys; sys.argv[1:] = ['predict', '--help']; from agecli.cli import main; "
+        "import atexit; atexit.register(lambda: print(sorted(name for name in sys.modules if name.startswith('agecli.cli.'))))"
+        "; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "'agecli.cli.predict'" in done.stdout
+    assert "agecli.cli.train" not in done.stdout
+
+
 def test_version_and_info(cli: Cli) -> None:
     assert cli("--version").stdout == f"agecli {agecli.__version__}\n"
     said = cli("info").stdout

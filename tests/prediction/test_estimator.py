@@ -177,3 +177,18 @@ def test_a_checkpoint_without_torch_says_what_to_install(tmp_path: Path, monkeyp
     with pytest.raises(MissingError, match="--device cuda needs torch"):
         agecli.load(device="cuda")
     assert agecli.load().card  # ONNX needs none
+
+
+def test_a_network_that_can_not_run_is_an_error_before_any_file_is_written(tmp_path: Path) -> None:
+    damaged = tmp_path / "model.onnx"
+    damaged.write_bytes(
+        (EXAMPLE.parent.parent / "models/default.onnx").read_bytes().replace(b"\x22\x04Conv", b"\x22\x04Kauf")
+    )
+    for attempt in (
+        lambda: agecli.load(damaged),
+        lambda: list(agecli.predict(EXAMPLE, model=damaged)),
+        lambda: agecli.predict(EXAMPLE, model=damaged).save(tmp_path / "ages.jsonl"),
+    ):
+        with pytest.raises(InputError, match="not a complete ONNX file"):
+            attempt()
+    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
