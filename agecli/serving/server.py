@@ -99,6 +99,15 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter) or self.stop.is_set()
 
 
+def log_uvicorn() -> None:
+    """Warnings of uvicorn go where ours go. A cancelled request is none: that is what a second signal does."""
+    messages = logging.getLogger("uvicorn.error")
+    messages.handlers, messages.propagate = log.handlers, False
+    messages.setLevel(logging.WARNING)
+    messages.addFilter(lambda record: not (record.exc_info and record.exc_info[0] is asyncio.CancelledError))
+    messages.addFilter(lambda record: not isinstance(record.msg, str) or "CancelledError" not in record.msg)
+
+
 def run_server(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM: then requests in progress are answered, and all processes end.
 
@@ -116,6 +125,7 @@ def run_server(settings: Settings) -> None:
 
         config = uvicorn.Config(make_app(settings, failed), **_options(settings))
         say_where(settings, listener)
+        log_uvicorn()
         Server(config, stop).run(sockets=[listener])
     if failures:
         raise failures[0]

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,6 +83,10 @@ class Running:
     def stop(self) -> int:
         """Send SIGTERM, and return the exit code."""
         self.process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait for the end of the process, and return the exit code."""
         self.log += self.process.communicate(timeout=PATIENCE)[1].decode().splitlines()
         return self.process.returncode
 
@@ -109,21 +113,21 @@ def wait_until(condition: Callable[[], Value]) -> Value:
 
 
 @contextmanager
-def running(*options: object, wait: bool = True, **environment: str) -> Iterator[Running]:
-    """`agecli serve` with these options on a free port, ready to answer."""
-    command = [sys.executable, "-m", "agecli", "serve", "--port", "0", "--workers", "1", *map(str, options)]
+def running(*options: object, before: Sequence[str] = (), **environment: str) -> Iterator[Running]:
+    """`agecli serve` with these options on a free port, ready to answer.   before: words in front of the command"""
+    command = [*before, sys.executable, "-m", "agecli", "serve", "--port", "0", "--workers", "1", *map(str, options)]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **environment}, bufsize=0
     )
     try:
-        yield _started(process, wait)
+        yield _started(process)
     finally:
         if process.poll() is None:
             process.kill()
         process.communicate()
 
 
-def _started(process: subprocess.Popen[bytes], wait: bool) -> Running:
+def _started(process: subprocess.Popen[bytes]) -> Running:
     """Read the port from the first message, and wait for the model."""
     assert process.stderr
     assert select.select([process.stderr], [], [], PATIENCE)[0]
@@ -131,6 +135,5 @@ def _started(process: subprocess.Popen[bytes], wait: bool) -> Running:
     match = re.search(r"http://\S+:(\d+) ", first)
     assert match, first + process.stderr.read().decode()
     server = Running(process, int(match[1]), [first])
-    if wait:
-        wait_until(lambda: server.get("/readyz").status == 200)
+    wait_until(lambda: server.get("/readyz").status == 200)
     return server

@@ -1,0 +1,177 @@
+"""The server as a process: it starts, says what is wrong, keeps nothing, and stops gracefully."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from agecli.core.errors import AgecliError, MissingError
+from agecli.serving import engine, server
+from agecli.serving.app import make_app
+from agecli.serving.settings import Settings
+from tests.conftest import Cli, invoke
+from tests.serving.running import Running, running, wait_until
+from tests.serving.test_api import FORM, form, samples, tar
+
+SECRET = "holiday-of-anna"
+
+
+def test_sigterm_answers_what_is_in_progress_and_ends_all_processes(portrait: bytes) -> None:
+    with running() as started:
+        (worker,) = started.wait_for_workers(1)
+        os.kill(worker, signal.SIGSTOP)
+        with ThreadPoolExecutor(1) as threads:
+            answer = threads.submit(started.predict, portrait)
+            wait_until(lambda: samples(started)["agecli_queue_photos"] == 1)
+            started.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: not listens(started.port))
+            os.kill(worker, signal.SIGCONT)
+            assert answer.result().status == 200
+        assert started.wait() == 0
+        wait_until(lambda: not Path(f"/proc/{worker}").exists())
+    assert "stopping when all requests are answered" in started.log[1]
+
+
+def test_a_second_signal_stops_at_once_without_a_traceback(portrait: bytes) -> None:
+    with running() as started, ThreadPoolExecutor(1) as threads:
+        os.kill(started.wait_for_workers(1)[0], signal.SIGSTOP)
+        answer = threads.submit(started.predict, portrait)
+        wait_until(lambda: samples(started)["agecli_queue_photos"] == 1)
+        started.process.send_signal(signal.SIGINT)
+        wait_until(lambda: not listens(started.port))
+        assert started.stop() == 130
+        assert started.log[-1] == "error: interrupted"
+        assert not [line for line in started.log if "Traceback" in line]
+        assert answer.exception() or answer.result().status == 500
+
+
+def listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_nothing_is_written_to_the_disk_and_no_name_or_photo_to_the_log(tmp_path: Path, portrait: bytes) -> None:
+    large = portrait + bytes(3_000_000)  # more than what form parsers keep in memory
+    no_files = ("prlimit", "--fsize=4096", "env", f"--chdir={tmp_path}")  # no file can hold a photo
+    with running("-v", before=no_files, TMPDIR=str(tmp_path), HOME=str(tmp_path)) as started:
+        photos = {f"{SECRET}.jpg": large, f"../{SECRET}": b"text"}
+        for kind, body in ((FORM, form(photos)), ("application/x-tar", tar(photos))):
+            answer = started.post("/v1/predict/batch", body, Content_Type=kind)
+            assert [line["status"] for line in answer.lines] == ["ok", "unreadable"]
+        started.predict(portrait, f"?{SECRET}=1", Referer=f"http://localhost/{SECRET}")
+        started.predict(portrait[:5000], Content_Disposition=f"filename={SECRET}")
+        started.request(SECRET.upper(), f"/{SECRET}")
+        started.get(f"/{SECRET}.jpg")
+        assert started.stop() == 0
+    assert not list(tmp_path.iterdir())
+    assert [line for line in started.log if "POST /v1/predict 400" in line]  # it does log requests
+    assert not [line for line in started.log if SECRET in line.lower() or "JFIF" in line]
+
+
+def test_a_model_that_is_not_there_ends_the_server_with_its_error(cli: Cli) -> None:
+    done = cli("serve", "--port", 0, "--model", "missing.onnx")
+    assert done.returncode == 3
+    assert "error: there is no model missing.onnx" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_an_error_with_a_hint(server: Running) -> None:
+    done = invoke("serve", "--port", server.port)
+    assert done.exit_code == 2
+    assert f"can't listen on 127.0.0.1, port {server.port}: Address already in use" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "option", ["--workers=0", "--batch-size=0", "--queue=0", "--max-body=0", "--max-pixels=-1", "--max-memory=0.1",
+               "--timeout=0", "--upload-timeout=0", "--max-batch=0", "--port=65536", "--allow-host=a/b", "--origin=x"],
+)  # fmt: skip
+def test_a_setting_that_can_not_be_used_is_an_error(option: str) -> None:
+    done = invoke("serve", option)
+    assert done.exit_code == 2
+    assert option.partition("=")[0] in done.stderr
+
+
+def test_photos_are_503_while_the_model_is_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, errors = threading.Event(), list[BaseException]()
+
+    def slow_load(*arguments: object) -> None:
+        loaded.wait(60)
+        raise MissingError("no model")
+
+    monkeypatch.setattr(engine, "load", slow_load)
+    app = make_app(Settings(), errors.append)
+
+    async def use() -> list[tuple[int, dict[str, str]]]:
+        async with app.app.router.lifespan_context(app.app):  # type: ignore[attr-defined]
+            answers = [await ask(app, *request) for request in (("POST", "/v1/predict"), ("GET", "/readyz"))]
+            answers.append(await ask(app, "GET", "/healthz"))
+            loaded.set()
+        return answers
+
+    answers = asyncio.run(use())
+    assert [status for status, _ in answers] == [503, 503, 200]
+    assert answers[0][1]["retry-after"] == "1"
+    assert isinstance(errors[0], AgecliError)  # so that the server ends with it
+
+
+async def ask(app: Any, method: str, path: str) -> tuple[int, dict[str, str]]:
+    """The status and the headers of an answer of an ASGI app."""
+    scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": [(b"host", b"localhost")]}
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"photo", "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    return sent[0]["status"], {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The port of an empty server that waits for the head of a request for half a second only."""
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.5)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(1)  # longer than the limit, which is for heads only
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    listener, stop = server.listen_on("127.0.0.1", 0), threading.Event()
+    config = uvicorn.Config(app, **{**server._options(Settings()), "lifespan": "off"})
+    thread = threading.Thread(target=lambda: server.Server(config, stop).run(sockets=[listener]))
+    thread.start()
+    yield listener.getsockname()[1]
+    stop.set()
+    thread.join()
+
+
+@pytest.mark.parametrize("begin", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: local"])
+def test_a_connection_that_sends_no_request_is_closed(impatient: int, begin: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", impatient), timeout=20) as connection:
+        connection.sendall(begin)
+        with suppress(ConnectionResetError):
+            assert connection.recv(100) == b""  # the end; a TimeoutError is a failure
+
+
+def test_a_request_in_progress_is_not_cut_off_by_the_limit_for_heads(impatient: int) -> None:
+    with socket.create_connection(("127.0.0.1", impatient), timeout=20) as connection:
+        for _ in range(2):  # the second on the same connection
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(100).startswith(b"HTTP/1.1 204")
