@@ -70,6 +70,7 @@ def evaluate(
         raise InputError("there are no faces to measure on", hint="name a folder with --data DIR, or a run folder")
     from agecli.cli.progress import Bars
     from agecli.evaluation.evaluate import evaluate as run
+    from agecli.model.bundled import name_of
     from agecli.scoring.age_checks import parse_challenge
 
     ages = parse_challenge(challenge)
@@ -95,7 +96,7 @@ def evaluate(
         log.error(
             "%s has seen %.1f %% of these photos in training or selection: this is not its error on new faces."
             " Measure on others, or give --allow-seen",
-            result.model,
+            name_of(Path(result.model)),
             100 * (result.seen or 0),
         )
     if broken or misleading:

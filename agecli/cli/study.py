@@ -61,7 +61,7 @@ def study(
         else:
             outcome = run_study(name, run.data, **shared, seed=(*seeds, None)[0])
             parts = [outcome]
-    for part in parts:
+    for part in [*parts, outcome] if len(parts) > 1 else parts:
         _write_figures(name, part)
     form = form_of(run.form, run.output)
     rows, columns = _table(name, outcome, form)
@@ -82,7 +82,8 @@ def _write_figures(name: str, outcome: Outcome) -> None:
 
     for kind in ("png", "svg"):
         write_figure(outcome.folder / f"{name}.{kind}", draw(outcome.study, outcome.rows, outcome.setup, kind))
-    logging.getLogger("agecli").info("wrote %s", outcome.folder / "study.csv")
+    several = any("seeds" in row for row in outcome.rows)
+    logging.getLogger("agecli").info("wrote %s", outcome.folder / ("seeds.csv" if several else "study.csv"))
 
 
 def _table(name: str, outcome: Outcome, form: str) -> tuple[Sequence[Mapping[str, Any]], Sequence[str]]:

@@ -43,7 +43,7 @@ def train(
     from agecli.core.seeds import parse_seeds
     from agecli.reports.columns import TERMINAL_RUN
     from agecli.reports.latex import run_table
-    from agecli.reports.tables import destination, write_rows
+    from agecli.reports.tables import destination, spread_row, write_rows
     from agecli.training.run_folder import REPORT_COLUMNS
     from agecli.training.seeds import SEED_COLUMNS, train_seeds
     from agecli.training.trackers import Listeners, make_tracker
@@ -62,12 +62,14 @@ def train(
             form = form_of(run.form, run.output)
             single = form == "table" and sum(isinstance(row.get("fold"), int) for row in report.rows) == 1
             columns = SEED_COLUMNS if len(seeds) > 1 else REPORT_COLUMNS
+            rows = report.rows[:1] if single else report.rows
             if form == "table":
                 columns = (columns[0], *TERMINAL_RUN)
+                rows = [spread_row(row) if row.get(columns[0]) == "std" else row for row in rows]
             if form == "latex":
                 stream.write(run_table(report.rows, columns[0]))
             else:
-                write_rows(report.rows[:1] if single else report.rows, columns, form, stream)
+                write_rows(rows, columns, form, stream)
     if report.broken and main_rank:  # torchrun would stop rank 0 if another one failed before it
         typer.echo(f"{len(report.broken)} picture(s) could not be read and were left out", err=True)
         raise typer.Exit(1)

@@ -23,7 +23,7 @@ from agecli.evaluation.inference import infer, stored_predictions
 from agecli.evaluation.seen import MOST_SEEN, Known, seen_faces, seen_share
 from agecli.evaluation.selection import EvaluationRequest, Measurement, Selection, select
 from agecli.images.alignment import Alignment
-from agecli.model.bundled import DEFAULT, named
+from agecli.model.bundled import DEFAULT, name_of, named
 from agecli.model.card import Card
 from agecli.model.devices import keep_memory, pick_device
 from agecli.scoring.challenge import CHECK_COLUMNS, check_rows
@@ -170,7 +170,7 @@ def _predict(
         card, checkpoint = model.card, model.checkpoint
         if not selection.own_test_parts:
             paths = [sample.path for sample in measurement.manifest.samples]
-            check_aligned(selection.data, paths, card.alignment, str(measurement.checkpoint), "evaluate")
+            check_aligned(selection.data, paths, card.alignment, name_of(measurement.checkpoint), "evaluate")
             card.warn_of_frame(selection.data)
         source = source_of(measurement.checkpoint, measurement.manifest, measurement.fold.test)
         broken: dict[str, str] = {}

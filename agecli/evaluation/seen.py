@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from agecli.core.files import write_whole
 from agecli.evaluation.selection import Measurement
 from agecli.images.alignment import Alignment
+from agecli.model.bundled import name_of
 from agecli.model.fingerprint import SELECTED, TRAINED, read_fingerprint, read_frames
 from agecli.scoring.metrics import Predictions
 
@@ -38,11 +39,13 @@ def seen_faces(
     if fingerprint is None:
         log.warning(
             "%s has no fingerprint: whether it was trained on some of these photos can't be checked",
-            measurement.checkpoint,
+            name_of(measurement.checkpoint),
         )
         return None
     if not fingerprint.complete:
-        log.warning("%s started from a model without a fingerprint, whose photos are unknown", measurement.checkpoint)
+        log.warning(
+            "%s started from a model without a fingerprint, whose photos are unknown", name_of(measurement.checkpoint)
+        )
     data = measurement.manifest.folder
     frames = read_frames(data, [sample.path for sample in predictions.samples], Alignment.read(data))
     known = fingerprint.seen(frames)
@@ -54,7 +57,7 @@ def seen_faces(
             "%d of %d faces are of subjects whose names are also in the training or selection data of %s",
             subjects,
             len(known),
-            measurement.checkpoint,
+            name_of(measurement.checkpoint),
         )
     return known
 
@@ -80,7 +83,7 @@ def _tell(measurement: Measurement, known: Known, own_test_part: bool) -> None:
     else:
         log.warning(
             "%s was trained on %d of these %d photos, and selected or calibrated on %d: its error on new ones is larger",
-            measurement.checkpoint,
+            name_of(measurement.checkpoint),
             trained,
             len(known),
             selected,

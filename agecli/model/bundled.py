@@ -41,6 +41,11 @@ def named(model: str | Path | None, suffix: str) -> Path:
     return bundled(suffix) if model is None or str(model) == DEFAULT else Path(model)
 
 
+def name_of(path: Path) -> str:
+    """A model file as users name it, the inverse of `named`: "default" for the bundled model, else the path."""
+    return DEFAULT if path.parent in FOLDERS and path.stem == DEFAULT else str(path)
+
+
 def check_checkpoint_file(path: Path) -> None:
     """Check, without torch, that a path can be a checkpoint.
 

@@ -5,7 +5,9 @@ The document needs `\usepackage{booktabs}`.
 
 from __future__ import annotations
 
+import re
 import statistics
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,9 +24,28 @@ SPECIAL = {
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
     "≥": r"$\geq$",
+    "≤": r"$\leq$",
     "×": r"$\times$",
-    "τ": r"$\tau$",
+    "−": r"$-$",
+    "→": r"$\rightarrow$",
 }
+GREEK = re.compile("GREEK (SMALL|CAPITAL) LETTER ([A-Z]+)")  # Unicode names of letters, which LaTeX has in math mode
+NO_COMMAND = [
+    "Α",
+    "Β",
+    "Ε",
+    "Ζ",
+    "Η",
+    "Ι",
+    "Κ",
+    "Μ",
+    "Ν",
+    "Ο",
+    "Ρ",
+    "Τ",
+    "Χ",
+    "ο",
+]  # those that look like Latin ones have none
 
 
 @dataclass(frozen=True)
@@ -76,7 +97,10 @@ def latex_table(rows: Sequence[Mapping[str, Any]], first: str, columns: Sequence
 def evaluation_table(
     results: Sequence[Result], wholes: Mapping[str, Result], comparison: Sequence[Mapping[str, Any]]
 ) -> str:
-    """One row for each model: all folds pooled, ± the std over the folds; several models on their common faces."""
+    """One row for each model: all folds pooled, ± the std over the folds; several models on their common faces.
+
+    Of a model that was tested on more faces than all models share, only the numbers of the shared ones are shown.
+    """
     compared = {row["model"]: row for row in comparison}
     rows = []
     for name, whole in wholes.items():
@@ -85,6 +109,8 @@ def evaluation_table(
         for key in ("mae", "cs5", "bias", "coverage") if len(folds) > 1 else ():
             row[f"{key}_std"] = statistics.stdev(fold[key] for fold in folds)
         own = compared.get(name, {})
+        if own and own["images"] < row["images"]:
+            row = {"model": name}
         row |= {key: own[key] for key in ("images", "mae", "cs5", "difference", "p") if own.get(key) is not None}
         rows.append(row)
     columns = (*MEASURES, LatexColumn("difference", "Difference"), LatexColumn("p", "$p$"))
@@ -116,7 +142,16 @@ def escape(text: str) -> str:
     """Text with the special characters of LaTeX escaped; a heading in $…$ is kept."""
     if text.startswith("$") and text.endswith("$"):
         return text
-    return "".join(SPECIAL.get(letter, letter) for letter in text)
+    return "".join(SPECIAL.get(letter) or _greek(letter) or letter for letter in text)
+
+
+def _greek(letter: str) -> str:
+    """A Greek letter as a LaTeX command: "α" -> "$\\alpha$"; "" for other characters."""
+    found = GREEK.fullmatch(unicodedata.name(letter, ""))
+    if not found or letter in NO_COMMAND:
+        return ""
+    name = found[2].replace("LAMDA", "LAMBDA")
+    return f"$\\{name.lower() if found[1] == 'SMALL' else name.capitalize()}$"
 
 
 def _best(rows: Sequence[Mapping[str, Any]], column: LatexColumn) -> str | None:

@@ -41,6 +41,12 @@ def _table(rows: Iterable[TableRow], columns: Sequence[str], stream: TextIO) -> 
     console.print(table)
 
 
+def spread_row(row: TableRow) -> dict[str, Any]:
+    """A row of standard deviations for people: no number of faces, which has none, and no sign before that of the bias."""
+    bias = row.get("bias")
+    return {**row, "images": None, "leakage": None, "bias": None if bias is None else f"{bias:.2f}"}
+
+
 def with_ranges(row: TableRow) -> TableRow:
     """A row with its confidence intervals and counts as text, for people: `mae_range` from `mae_low` and `mae_high`, …"""
     keys = [key.removesuffix("_low") for key in row if key.endswith("_low")]

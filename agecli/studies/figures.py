@@ -120,7 +120,8 @@ def _plot_rows(figure: Figure, rows: Rows, title: str) -> None:
     axes.set_yticks(range(len(rows)), [row["label"] for row in rows])
     axes.set(xlabel=MAE, ylim=(len(rows) - 0.4, -0.6))
     axes.grid(visible=False, axis="y")
-    entries = {f"agecli, {LEVEL}": Line2D([], [], color=OURS, marker="o")}
+    range_of = "mean ± std over seeds" if any("seeds" in row for row in rows) else LEVEL
+    entries = {f"agecli, {range_of}": Line2D([], [], color=OURS, marker="o")}
     if any(row.get("paper_mae") is not None for row in rows):
         entries[f"the paper, {title}"] = Line2D([], [], **diamond)
     legend(figure, {}, **entries)
@@ -143,4 +144,12 @@ def draw(study: Study, rows: Rows, setup: str, kind: str) -> bytes:
     rows: of study.csv; setup: the protocol of the study; kind: svg, png or pdf
     Example: `draw(outcome.study, outcome.rows, outcome.setup, "png")`
     """
-    return FIGURES[study.name].render(kind, study, rows, setup)
+    return FIGURES[study.name].render(kind, study, [_with_range(row) for row in rows], setup)
+
+
+def _with_range(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row with the ends of its range: its 95 % CI, or of a mean over seeds one std to each side."""
+    if "seeds" not in row or row.get("mae") is None:
+        return row
+    std = row.get("mae_std") or 0.0
+    return {**row, "mae_low": row["mae"] - std, "mae_high": row["mae"] + std}

@@ -48,7 +48,7 @@ def average_rows(tables: Sequence[Sequence[StudyRow]]) -> list[StudyRow]:
         same = [row for table in tables for row in table if row["label"] == first["label"]]
         means, stds = mean_and_std(same, AVERAGED)
         kept = {key: first.get(key) for key in ("cell", "label", "group", "x", "paper_mae", "paper_cs5")}
-        spread = {f"{key}_std": value for key, value in stds.items() if key != "difference"}
+        spread = {f"{key}_std": value for key, value in stds.items()}
         averaged.append(
             {**kept, **{key: tidy(value) for key, value in {**means, **spread}.items()}, "seeds": len(same)}
         )

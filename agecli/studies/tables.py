@@ -22,7 +22,7 @@ COLUMNS = (
     *("paper_mae", "paper_cs5"),
 )
 SEED_COLUMNS = (
-    *("cell", "label", "group", "x", "seeds", "mae", "mae_std", "cs5", "cs5_std", "difference"),
+    *("cell", "label", "group", "x", "seeds", "mae", "mae_std", "cs5", "cs5_std", "difference", "difference_std"),
     *("paper_mae", "paper_cs5"),
 )
 SHOWN = ("label", "mae", "mae_std", "mae_range", "cs5", "against", "difference_range", "paper_mae", "paper_cs5")

@@ -18,7 +18,7 @@ import agecli
 from agecli.core.errors import MissingError
 from agecli.core.files import file_hash
 from agecli.model import bundled
-from agecli.model.bundled import named
+from agecli.model.bundled import name_of, named
 from agecli.model.predictors import OnnxPredictor, load_predictor
 from tests.conftest import Cli
 from tests.datasets.test_preprocessing import bad_folder
@@ -188,3 +188,8 @@ def test_results_go_into_pipes_links_and_stdout_and_a_full_disk_is_said(cli: Cli
     assert full.returncode == 2
     assert full.stderr.startswith("error: can't write: No space left on device\n hint: ")
     assert full.stderr.count("\n") == 2
+
+
+def test_the_bundled_model_is_called_by_its_name() -> None:
+    assert name_of(named(None, ".onnx")) == name_of(named(None, ".safetensors")) == "default"
+    assert name_of(Path("mine/default.onnx")) == "mine/default.onnx"

@@ -6,7 +6,7 @@ import io
 import json
 from typing import Any
 
-from agecli.reports.tables import write_rows
+from agecli.reports.tables import spread_row, write_rows
 
 ROWS: list[dict[str, Any]] = [
     {"fold": 1, "mae": 2.6157, "cs5": 0.8667, "leakage": None},
@@ -30,3 +30,8 @@ def test_a_table_leaves_out_empty_rows_and_columns() -> None:
 def test_csv_and_jsonl_keep_every_row_and_digit() -> None:
     assert written("csv") == "fold,mae,cs5,leakage\n1,2.6157,0.8667,\nstd,,,\n"
     assert [json.loads(line) for line in written("jsonl").splitlines()] == ROWS
+
+
+def test_a_spread_has_no_sign_and_no_number_of_faces() -> None:
+    row = {"seed": "std", "images": 0, "mae": 0.51, "bias": 1.8, "leakage": 0.0}
+    assert spread_row(row) == {"seed": "std", "images": None, "mae": 0.51, "bias": "1.80", "leakage": None}

@@ -21,6 +21,7 @@ from agecli.studies.cells import STUDIES, find_study
 from agecli.studies.figures import draw
 from agecli.studies.listener import StudyListener
 from agecli.studies.paper import ABLATION, BENCHMARKS
+from agecli.studies.seeds import average_rows
 from agecli.studies.study import study
 from tests.conftest import Cli, invoke
 
@@ -252,3 +253,16 @@ def test_every_study_has_a_figure_and_the_same_rows_give_the_same_bytes(name: st
 def test_a_study_that_is_not_there() -> None:
     with pytest.raises(InputError, match="there is no study `x`"):
         find_study("x", "I")
+
+
+def test_several_seeds_have_one_figure_with_their_spread() -> None:
+    tables = [
+        [{"cell": "a", "label": "α", "group": "DLDLF", "x": 1.0, "mae": mae, "cs5": 0.5, "difference": mae - 3}]
+        for mae in (3.0, 5.0)
+    ]
+    (row,) = average_rows(tables)
+    assert (row["mae"], row["mae_std"], row["difference_std"], row["seeds"]) == (4, 1.4142, 1.4142, 2)
+    assert draw(find_study("alpha", "random"), [row], "random", "png").startswith(b"\x89PNG")
+    svg = draw(find_study("ablation", "random"), [row], "random", "svg").decode()
+    assert "std over seeds" in svg
+    assert "95 % CI" not in svg
