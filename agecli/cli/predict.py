@@ -195,6 +195,14 @@ Shard = Annotated[
         metavar="I/N|env", help="Do shard I of N only, from 0; env: as the job array says.", rich_help_panel=SHARDS
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS|FILE|local:N",
+        help="Do the shards on a Dask cluster: tcp://host:8786, scheduler.json, or N processes here.",
+        rich_help_panel=SHARDS,
+    ),
+]
 Script = Annotated[
     System | None,
     typer.Option(help="Write the plan, print a script for this batch system, and stop.", rich_help_panel=SHARDS),
@@ -230,6 +238,7 @@ def predict(
     shards: Shards = None,
     shard_size: ShardSize = None,
     shard: Shard = None,
+    cluster: Cluster = None,
     script: Script = None,
     batch_size: BatchSize = 32,
     workers: Workers = None,
@@ -258,7 +267,7 @@ def predict(
         "every": every,
         "per_person": per_person,
     }
-    if out is not None or shards or shard_size or shard or script:
+    if out is not None or shards or shard_size or shard or cluster or script:
         from agecli.cli.shards import predict_shards
 
         given = {"--output": output, "--resume": resume, "--draw": draw, "--safe-csv": safe_csv, "--format": form}
@@ -270,6 +279,7 @@ def predict(
             shards=shards,
             shard_size=shard_size,
             shard=shard,
+            cluster=cluster,
             script=script.value if script else None,
             quiet=quiet,
             model=model,
@@ -277,7 +287,7 @@ def predict(
             null=null,
             device=device,
             batch_size=batch_size,
-            workers=workers or cores(),
+            workers=workers,
             max_memory=max_memory,
             timeout=timeout,
         )

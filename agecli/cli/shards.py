@@ -6,6 +6,8 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,19 @@ import typer
 
 from agecli.cli.progress import Bars
 from agecli.core.errors import InputError, Interrupted
+from agecli.core.parallel import cores
 from agecli.core.worker_process import Limits
 from agecli.prediction.options import Options
-from agecli.prediction.sharding import Session, job_for, plan_prediction
-from agecli.scaling.engines import Progress, run_here
+from agecli.prediction.sharding import (
+    PER_THREAD,
+    Session,
+    ShardJob,
+    close_sessions,
+    do_one,
+    job_for,
+    plan_prediction,
+)
+from agecli.scaling.engines import Progress, Report, run_here
 from agecli.scaling.parts import clean
 from agecli.scaling.plan import Plan
 from agecli.scaling.scripts import script as write_script
@@ -35,6 +46,7 @@ def predict_shards(
     shards: int | None,
     shard_size: int | None,
     shard: str | None,
+    cluster: str | None,
     script: str | None,
     quiet: bool,
     model: Path | None,
@@ -42,7 +54,7 @@ def predict_shards(
     null: bool,
     device: str,
     batch_size: int,
-    workers: int,
+    workers: int | None,
     max_memory: float,
     timeout: float,
 ) -> None:
@@ -53,9 +65,14 @@ def predict_shards(
         raise InputError(
             f"{excluded[0]} has no effect on shards", hint="`agecli merge DIR -o FILE` writes all records to one file"
         )
-    if shard_size is None:
-        shards = shards or (None if (out / "plan.json").exists() else shards_in_choice(shard))
-    job = job_for(out, model, device, batch_size, workers, Limits.of(max_memory, timeout))
+    if (named := shards_in_choice(shard)) is not None:
+        select(shard, named, {})  # an error before anything is written
+        if shards is None and shard_size is None and not (out / "plan.json").exists():
+            shards = named
+    local = cluster is None
+    count = workers or (cores() if local else PER_THREAD)
+    limits = Limits.of(max_memory, timeout)
+    job = job_for(out, model, device, batch_size, count, limits, threads=0 if local else 1)
     plan = plan_prediction(
         *(photos, out, Options(**faces), job),
         videos=videos,
@@ -65,24 +82,31 @@ def predict_shards(
         check_inputs=shard is None,
     )
     if script is not None:
-        sys.stdout.write(write_script(script, without_script(sys.argv[1:]), plan.base, plan.shards, workers))
+        sys.stdout.write(write_script(script, without_script(sys.argv[1:]), plan.base, plan.shards, count))
         return
+    job = replace(job, plan=plan.key)
     numbers = select(shard, plan.shards, os.environ)
-    with Bars(quiet) as bars, Session(job) as session:
-        done = _interruptible(out, plan, numbers, session, bars)
-    report(out, plan, done)
-
-
-def _interruptible(out: Path, plan: Plan, numbers: Sequence[int], session: Session, bars: Bars) -> Progress:
-    """Do the shards here. Raises Interrupted on Ctrl-C."""
     try:
-        return run_here(
-            *(out, plan, numbers, session.work), lambda done: bars.show("shards", done.shards, len(numbers))
-        )
+        with Bars(quiet) as bars:
+            done = _run(out, plan, numbers, job, cluster, lambda done: bars.show("shards", done.shards, len(numbers)))
     except KeyboardInterrupt:
         raise Interrupted(
             f"interrupted; the shards so far are in {out}", hint="continue with the same command"
         ) from None
+    report(out, plan, done)
+
+
+def _run(out: Path, plan: Plan, numbers: Sequence[int], job: ShardJob, cluster: str | None, show: Report) -> Progress:
+    """Do the shards in this process, or on a cluster."""
+    if cluster is None:
+        with Session(job) as session:
+            return run_here(out, plan, numbers, session.work, show)
+    from agecli.scaling.clusters import connect, run_on_cluster
+
+    with connect(cluster) as client:
+        done = run_on_cluster(client, out, plan, numbers, partial(do_one, job), show)
+        client.run(close_sessions, on_error="ignore")
+    return done
 
 
 def report(out: Path, plan: Plan, done: Progress) -> None:

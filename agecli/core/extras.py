@@ -25,6 +25,7 @@ EXTRAS = {
     "detectors": ("dlib", "face_recognition_models"),
     "parquet": ("pyarrow",),
     "serve": ("python_multipart", "starlette", "uvicorn"),
+    "cluster": ("distributed",),
 }
 
 

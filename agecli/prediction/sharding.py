@@ -27,10 +27,12 @@ from agecli.prediction.inputs import names_only, read_inputs
 from agecli.prediction.journal import Tally as Failures
 from agecli.prediction.options import Options, check_batch_size
 from agecli.prediction.predictions import Predictions
+from agecli.scaling.clusters import worker_threads
 from agecli.scaling.parts import Footer, Tally, do_shard
 from agecli.scaling.plan import Plan, Request, make_plan, read_plan
 
 COMMAND = "predict"
+PER_THREAD = 0  # worker processes: one for each task that a process of a cluster runs at a time
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class ShardJob:
     """How one process does shards of a run. Plain data, so that it can be sent to another machine.
 
     folder: of the run, absolute.   model: None or "default" for the bundled model of that machine, else an absolute path.
-    workers: processes that read photos and find faces;   threads: of the network, 0 for one per core.
+    workers: processes that read photos and find faces, or PER_THREAD;   threads: of the network, 0 for one per core.
     """
 
     folder: str
@@ -48,6 +50,7 @@ class ShardJob:
     workers: int
     limits: Limits
     threads: int = 0
+    plan: str = ""  # the key of the plan
 
 
 def plan_prediction(
@@ -90,12 +93,17 @@ def job_for(
 class Session:
     """A model and worker processes that stay open for many shards. Use it as a context manager.
 
+    tasks: shards that are done at a time, in threads.
     Raises InputError if the model of this machine is another than that of the plan.
     """
 
-    def __init__(self, job: ShardJob) -> None:
+    def __init__(self, job: ShardJob, tasks: int = 1) -> None:
         self.job, self.folder = job, Path(job.folder)
         self.plan = read_plan(self.folder)
+        if job.plan and self.plan.key != job.plan:
+            raise InputError(
+                f"{self.folder / 'plan.json'} is another one here", hint="name a folder that all machines share"
+            )
         stored = dict(self.plan.options)
         wanted, _ = stored.pop("model"), stored.pop("videos")
         path = to_run(job.model, job.device)
@@ -105,7 +113,7 @@ class Session:
         self.estimator = Estimator(load_predictor(path, job.device, job.threads), path)
         self.columns = self.options.columns(shift=self.estimator.card.shift is not None)
         self.stack = ExitStack()
-        self.pool = self.stack.enter_context(Workers(job.workers, job.limits))
+        self.pool = self.stack.enter_context(Workers(job.workers or tasks, job.limits))
 
     def __enter__(self) -> Session:
         return self
@@ -144,11 +152,11 @@ _lock = threading.Lock()
 
 
 def do_one(job: ShardJob, number: int) -> Footer | None:
-    """The same as a function for clusters: model and worker processes are kept for the next shard of the same job."""
+    """The same as a task of a cluster: model and worker processes are kept for the next shard of the same job."""
     with _lock:
         if job not in _sessions:
             _close_sessions()
-            _sessions[job] = Session(job)
+            _sessions[job] = Session(job, worker_threads())
         session = _sessions[job]
     return session.do(number)
 
