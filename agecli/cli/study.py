@@ -24,7 +24,7 @@ def study(
     name: Annotated[
         str,
         typer.Argument(
-            help="ablation: what each part of the method gives; trees, depth, alpha: their number, depth and label spread; "
+            help="ablation: what each part of the method gives; initialisation: starts of the leaves; trees, depth, alpha: their number, depth and label spread; "
             "phi: the random assignment of units; entropy: of the routing while it is learned; "
             "benchmark: DRF and DLDLF beside the paper's table of the setup."
         ),
@@ -89,10 +89,10 @@ def _write_figures(name: str, outcome: Outcome) -> None:
 def _table(name: str, outcome: Outcome, form: str) -> tuple[Sequence[Mapping[str, Any]], Sequence[str]]:
     """The rows and columns to print: all numbers for programs, the important ones with their ranges for people."""
     from agecli.reports.tables import with_ranges
-    from agecli.studies.tables import COLUMNS, ENTROPY_COLUMNS, SEED_COLUMNS, SHOWN
+    from agecli.studies.tables import SEED_COLUMNS, SHOWN, columns_of
 
-    every = SEED_COLUMNS if any("seeds" in row for row in outcome.rows) else COLUMNS
-    columns = ENTROPY_COLUMNS if name == "entropy" else SHOWN if form == "table" else every
+    every = SEED_COLUMNS if any("seeds" in row for row in outcome.rows) else columns_of(outcome.study)
+    columns = SHOWN if form == "table" and name != "entropy" else every
     if form != "table":
         return outcome.rows, columns
     reference = {outcome.study.reference: " (reference)"}

@@ -20,7 +20,7 @@ from agecli.core.settings import Description, read_toml, replace_in, setting, wa
 ModelName = Literal["drf", "dldlf", "dndf", "drf-nrf", "regression"]
 Setup = Literal["random", "I", "II", "III", "lopo", "cacd-train", "cacd-val", "subject", "column"]
 Ensemble = Literal["joint", "alternating"]
-LeafInit = Literal["random", "kmeans"]
+LeafInit = Literal["quantiles", "uniform", "identical", "narrow", "kmeans"]
 Select = Literal["val", "last"]
 MOST_LEAVES = 1 << 20  # of a forest; with a distribution in each, they take half a gigabyte
 
@@ -46,7 +46,10 @@ class ForestConfig:
     units_std: float = setting(0.005, "std of the Gaussian that initialises the weights of f", least=0, most=100)
     standardise: bool = setting(True, "standardise the inputs of f over the first faces; always done when frozen")
     alpha: float = setting(2.0, "std of a label distribution, in years (dldlf)", least=0, most=100)
-    leaf_init: LeafInit = setting("random", "how leaves start (drf)")
+    leaf_init: LeafInit = setting(
+        "quantiles",
+        "how leaves start (drf): at quantiles or k-means clusters of the ages, or uninformed (uniform, identical, narrow)",
+    )
     variance_floor: float = setting(
         0.5, "least variance of a leaf, in years^2 (drf)", above=0, most=10_000
     )  # integer ages alone have a variance of 1/12 around their true value
@@ -217,6 +220,9 @@ IMPLIED: dict[str, dict[str, Any]] = {
 }
 
 
+FORMER = {("forest.leaf_init", "random"): "quantiles"}  # former values of settings, which are still read
+
+
 OPTIONS = {  # the settings that `agecli train` and `agecli.train` take under a short name
     "model": "model",
     "init": "init",
@@ -287,8 +293,13 @@ def replace(config: Config, changes: Mapping[str, Any]) -> Config:
             near = near or [other for other in known if other.split(".")[-1] == name.split(".")[-1]]
             hint = f"did you mean `{near[0]}`?" if near else "`agecli info --settings` lists them all"
             raise InputError(f"unknown setting `{name}`", hint=hint)
-    changed: Config = replace_in(config, changes)
+    changed: Config = replace_in(config, {name: _current(name, value) for name, value in changes.items()})
     return changed
+
+
+def _current(name: str, value: Any) -> Any:
+    """A value by its current name: configs and checkpoints of older versions have former names."""
+    return FORMER.get((name, value), value) if isinstance(value, str) else value
 
 
 def check(config: Config) -> Config:

@@ -15,6 +15,7 @@ from agecli.forest import categorical, gaussian
 from agecli.forest.gaussian import Gaussians
 from agecli.forest.grids import gaussian_pmf, label_distribution
 from agecli.forest.routing import entropy, leaf_log_probs
+from agecli.forest.starts import start_gaussians
 
 Reduce = Callable[[Tensor], Tensor]  # adds a tensor up over the ranks of a distributed run
 
@@ -138,14 +139,14 @@ class GaussianForest(Forest):
         leaves: Gaussians,
         grid: AgeGrid,
         floor: float,
-        kmeans: bool = False,
+        leaf_init: str = "quantiles",
         posterior: bool = True,
         noise: float = 0.0,
     ) -> None:
         super().__init__(phi, grid)
         self.noise = noise  # share of labels taken as uniform noise
         self.floor = floor
-        self.kmeans = kmeans  # whether leaves start from k-means clusters of the ages
+        self.leaf_init = leaf_init  # a name in `forest.starts.STARTS`
         self.posterior = posterior  # whether rho depends on the face's age, too; False in NRF
         self.register_buffer("mean", leaves.mean)
         self.register_buffer("variance", leaves.variance)
@@ -157,13 +158,9 @@ class GaussianForest(Forest):
 
     @torch.no_grad()
     def start(self, ages: Tensor, source: torch.Generator) -> None:
-        """Set the leaves to k-means clusters, or to random quantiles, of the training ages (n,)."""
+        """Set the leaves to the start `leaf_init` (`forest.starts`), from the training ages (n,)."""
         K, L = self.mean.shape
-        leaves = (
-            gaussian.kmeans_start(ages, K, L, self.floor)
-            if self.kmeans
-            else gaussian.random_start(ages, K, L, self.floor, source)
-        )
+        leaves = start_gaussians(self.leaf_init, ages, K, L, self.floor, source)
         self.mean.copy_(leaves.mean)
         self.variance.copy_(leaves.variance)
 

@@ -102,30 +102,3 @@ def solve(sums: GaussianSums, old: Gaussians, floor: float, centre: float) -> Ga
         torch.where(reached, (mean + centre).to(old.mean.dtype), old.mean),
         torch.where(reached, variance.to(old.variance.dtype), old.variance),
     )
-
-
-def random_start(ages: Tensor, trees: int, leaves: int, floor: float, generator: torch.Generator) -> Gaussians:
-    """Means at quantiles of the training ages (n,), in another order for each tree; all variances that of the ages."""
-    spread = torch.rand(trees, leaves, generator=generator)
-    share = (torch.arange(leaves) + spread) / leaves  # one quantile from each of L equal parts
-    means = torch.quantile(ages.double(), share.double().flatten()).view(trees, leaves)
-    order = torch.stack([torch.randperm(leaves, generator=generator) for _ in range(trees)])
-    variance = ages.double().var(correction=0).clamp_min(floor)
-    return Gaussians(means.gather(1, order).float(), variance.float().expand(trees, leaves).clone())
-
-
-def kmeans_start(ages: Tensor, trees: int, leaves: int, floor: float) -> Gaussians:
-    """k-means clusters of the training ages (n,), by age and the same for each tree: their means and variances."""
-    y = ages.double().sort().values
-    centres = torch.quantile(y, (torch.arange(leaves, dtype=torch.double) + 0.5) / leaves)
-    for _ in range(100):  # Lloyd's algorithm in one dimension
-        cluster = torch.bucketize(y, (centres[1:] + centres[:-1]) / 2)
-        count = torch.bincount(cluster, minlength=leaves)
-        mean = torch.bincount(cluster, y, minlength=leaves) / count.clamp_min(1)
-        new = torch.where(count > 0, mean, centres)
-        if torch.equal(new, centres):
-            break
-        centres = new
-    variance = torch.bincount(cluster, (y - centres[cluster]) ** 2, minlength=leaves) / count.clamp_min(1)
-    variance = variance.clamp_min(floor)
-    return Gaussians(centres.float().repeat(trees, 1), variance.float().repeat(trees, 1))

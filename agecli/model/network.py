@@ -126,8 +126,8 @@ def build_forest(config: Config, phi: Tensor, grid: AgeGrid) -> Top:
     else:
         shape = (forest.trees, forest.leaves)
         unknown = Gaussians(torch.zeros(shape), torch.ones(shape))
-        kmeans, posterior = forest.leaf_init == "kmeans", config.model != "drf-nrf"
-        top = GaussianForest(phi, unknown, grid, forest.variance_floor, kmeans, posterior, forest.noise)
+        posterior = config.model != "drf-nrf"
+        top = GaussianForest(phi, unknown, grid, forest.variance_floor, forest.leaf_init, posterior, forest.noise)
     if config.ages.readout != "paper":
         top.readout = config.ages.readout
     return top

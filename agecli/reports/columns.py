@@ -76,6 +76,8 @@ COLUMNS: dict[str, Column] = {
         Column("coverage", "coverage", "{:.1%}", long=f"{NOMINAL} coverage"),
         Column("width", "width", "{:.1f}", "years", "interval width, years"),
         Column("nll", "NLL", "{:.2f}", "nats"),
+        Column("train_nll", "training NLL", "{:.3f}", "nats"),
+        Column("test_nll", "test NLL", "{:.3f}", "nats"),
         Column("crps", "CRPS", "{:.2f}", "years"),
         Column("leakage", "people seen", "{:.1%}", long="people seen in training"),
         Column("intervals", "intervals"),

@@ -65,6 +65,8 @@ MEASURES = (
     LatexColumn("coverage", "Coverage"),
 )
 STUDY = (
+    LatexColumn("train_nll", "Training NLL", min),
+    LatexColumn("test_nll", "Test NLL", min),
     LatexColumn("mae", "MAE (years)", min),
     LatexColumn("cs5", "CS@5", max),
     LatexColumn("difference", "Difference"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agecli.core.errors import InputError
+from agecli.forest.starts import STARTS
 from agecli.studies.paper import ABLATION, BENCHMARKS, OURS
 
 FAMILIES = {"drf": "DRF", "dldlf": "DLDLF"}
@@ -38,6 +39,7 @@ class Study:
     cells: tuple[Cell, ...]
     reference: str  # name of the cell that the others are compared with, paired by face
     varies: str = ""  # label of x
+    training: bool = False  # whether cells are measured on their training parts, too
 
     @property
     def settings(self) -> set[str]:
@@ -53,16 +55,16 @@ def annealing(T: float, tau: float, start: str) -> dict[str, Any]:
 def ablation() -> Study:
     """The rows of the paper's ablation table: without annealing, with k-means leaves, and the baselines."""
     runs: dict[str, dict[str, Any]] = {
-        "dndf": {"model": "dndf", "forest.alpha": 0.0, **annealing(0, 1, "random")},
-        "regression": {"model": "regression", **annealing(0, 1, "random")},
+        "dndf": {"model": "dndf", "forest.alpha": 0.0, **annealing(0, 1, "uniform")},
+        "regression": {"model": "regression", **annealing(0, 1, "uniform")},
         "drf-nrf": {"model": "drf-nrf", **annealing(0, 1, "kmeans")},
-        "dldlf-T0": {"model": "dldlf", **annealing(0, 1, "random")},
-        "dldlf": {"model": "dldlf", **annealing(1, 1, "random")},
+        "dldlf-T0": {"model": "dldlf", **annealing(0, 1, "uniform")},
+        "dldlf": {"model": "dldlf", **annealing(1, 1, "uniform")},
         "drf-T0-tau1-kmeans": {"model": "drf", **annealing(0, 1, "kmeans")},
-        "drf-T0-tau1": {"model": "drf", **annealing(0, 1, "random")},
+        "drf-T0-tau1": {"model": "drf", **annealing(0, 1, "uniform")},
         "drf-tau1-kmeans": {"model": "drf", **annealing(1, 1, "kmeans")},
-        "drf-T0": {"model": "drf", **annealing(0, 0.5, "random")},
-        "drf": {"model": "drf", **annealing(1, 0.5, "random")},
+        "drf-T0": {"model": "drf", **annealing(0, 0.5, "uniform")},
+        "drf": {"model": "drf", **annealing(1, 0.5, "uniform")},
     }
     cells = tuple(
         Cell(name, ABLATION[name].method, settings, "", None, ABLATION[name].mae, ABLATION[name].cs5)
@@ -137,6 +139,31 @@ def entropy() -> Study:
     return Study("entropy", "entropy of the routing during training, with and without annealing", cells, "drf-annealed")
 
 
+ANNEALED = {  # T_0 and tau_0 of each kind of annealing
+    "no annealing": (0.0, 1.0),
+    "τ only": (0.0, 0.5),
+    "T only": (1.0, 1.0),
+    "T and τ": (1.0, 0.5),
+}
+
+
+def initialisation() -> Study:
+    """Starts of the leaves of a DRF, each without annealing, with either, and with both; run it with several seeds."""
+    cells = tuple(
+        Cell(
+            f"{start}-T{T:g}-tau{tau:g}",
+            f"{start}, {kind}",
+            {"model": "drf", **annealing(T, tau, start)},
+            start,
+            place,
+        )
+        for place, (kind, (T, tau)) in enumerate(ANNEALED.items())
+        for start in STARTS
+    )
+    about = "whether a DRF depends on how its leaves start, with and without annealing"
+    return Study("initialisation", about, cells, "quantiles-T1-tau0.5", "annealing", training=True)
+
+
 def benchmark(setup: str) -> Study:
     """DRF and DLDLF under a setup, with the results of the paper's table for it, if it has one."""
     printed = {OURS[row.method]: row for row in BENCHMARKS.get(setup, ("", ()))[1] if row.method in OURS}
@@ -156,7 +183,7 @@ def benchmark(setup: str) -> Study:
 
 
 ANY_SETUP: dict[str, Callable[[], Study]] = {
-    function.__name__: function for function in (ablation, trees, depth, alpha, phi, entropy)
+    function.__name__: function for function in (ablation, initialisation, trees, depth, alpha, phi, entropy)
 }
 STUDIES = (*ANY_SETUP, "benchmark")
 

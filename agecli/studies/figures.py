@@ -14,8 +14,18 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from agecli.reports.columns import LEVEL, column
-from agecli.reports.figures.style import COLOURS, GREY, HEIGHT, WIDTH, drawn, legend, line_style, single_axes
-from agecli.studies.cells import Study
+from agecli.reports.figures.style import (
+    COLOURS,
+    GREY,
+    HEIGHT,
+    TEXT_WIDTH,
+    WIDTH,
+    drawn,
+    legend,
+    line_style,
+    single_axes,
+)
+from agecli.studies.cells import ANNEALED, Study
 from agecli.studies.paper import BENCHMARKS, PHI_STD
 
 Rows = Sequence[Mapping[str, Any]]  # of study.csv
@@ -93,6 +103,27 @@ def entropy(study: Study, rows: Rows, setup: str) -> Figure:
 
 
 @drawn
+def initialisation(study: Study, rows: Rows, setup: str) -> Figure:
+    """Training NLL, test NLL and MAE of each start, by the kind of annealing; over seeds the mean with its std."""
+    starts = list(dict.fromkeys(row["group"] for row in rows if row.get("group")))
+    figure = Figure(figsize=(TEXT_WIDTH + 1, HEIGHT), layout="constrained")
+    panels = figure.subplots(1, 3)
+    for axes, key in zip(panels, ("train_nll", "test_nll", "mae"), strict=True):
+        for number, start in enumerate(starts):
+            cells = [row for row in rows if row.get("group") == start and row.get(key) is not None]
+            x = [row["x"] + 0.1 * (number - (len(starts) - 1) / 2) for row in cells]
+            spread = [row.get(f"{key}_std") or 0.0 for row in cells]
+            look = line_style(number) | {"linestyle": ""}
+            axes.errorbar(x, [row[key] for row in cells], yerr=spread if any(spread) else None, capsize=2, **look)
+        axes.set_xticks(range(len(ANNEALED)), ["none", *[*ANNEALED][1:]])
+        axes.set(xlabel=study.varies, ylabel=column(key).label, xlim=(-0.5, len(ANNEALED) - 0.5))
+        axes.grid(visible=False, axis="x")
+    marks = {start: Line2D([], [], **(line_style(number) | {"linestyle": ""})) for number, start in enumerate(starts)}
+    legend(figure, {}, **marks)
+    return figure
+
+
+@drawn
 def benchmark(study: Study, rows: Rows, setup: str) -> Figure:
     """Our MAE among those of all methods in the paper's table, the best at the bottom."""
     title, printed = BENCHMARKS.get(setup, ("", ()))
@@ -129,6 +160,7 @@ def _plot_rows(figure: Figure, rows: Rows, title: str) -> None:
 
 FIGURES: dict[str, drawn[[Study, Rows, str]]] = {
     "ablation": ablation,
+    "initialisation": initialisation,
     "trees": lines,
     "depth": lines,
     "alpha": lines,

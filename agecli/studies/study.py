@@ -21,6 +21,7 @@ from agecli.studies.listener import StudyListener
 from agecli.studies.paper import BENCHMARKS
 from agecli.studies.plan import StudyPlan, make_plan, note_seconds, open_plan, planned_config
 from agecli.studies.tables import StudyRow, write_table
+from agecli.studies.training_error import write_training_errors
 from agecli.training.context import Listener
 from agecli.training.initialisation import first_model, load_initial
 from agecli.training.plan import aligned_data, choose_folds
@@ -71,7 +72,7 @@ def study(
 ) -> Outcome:
     """Train every cell of a study that is not finished yet, and write study.csv after each.
 
-    name: ablation, trees, depth, alpha, phi, entropy or benchmark
+    name: ablation, initialisation, trees, depth, alpha, phi, entropy or benchmark
     data: the data folder; `aligned` by default
     out: the study's folder; `studies/<name>` by default
     jobs: cells to train in parallel
@@ -151,6 +152,8 @@ def _train_cell(run: CellRun, listener: Listener | None = None) -> CellOutcome:
     options |= {"folds": plan.folds, "device": run.device, "workers": run.workers}
     try:
         train(plan.data, out=run.folder, listener=listener, **options)
+        if plan.find().training:
+            write_training_errors(run.folder, run.device, run.workers)
     except TrainingError as error:
         return time.monotonic() - began, error.message
     return time.monotonic() - began, ""

@@ -11,9 +11,10 @@ import pandas as pd
 from agecli.core.files import write_csv
 from agecli.evaluation.evaluate import compare_models
 from agecli.scoring.comparison import DIFFERENCE_COLUMNS
-from agecli.scoring.metrics import tidy
-from agecli.studies.cells import Cell, Study
+from agecli.scoring.metrics import measure, tidy
+from agecli.studies.cells import ANNEALED, Cell, Study
 from agecli.studies.paper import BENCHMARKS, OURS, PHI_STD
+from agecli.studies.training_error import training_nll
 from agecli.training.run_folder import open_run, read_results
 
 COLUMNS = (
@@ -21,11 +22,25 @@ COLUMNS = (
     *DIFFERENCE_COLUMNS,
     *("paper_mae", "paper_cs5"),
 )
+NLL_COLUMNS = ("train_nll", "test_nll")  # of studies that measure the training part, too
+AVERAGED = (*NLL_COLUMNS, "mae", "cs5", "difference")  # over seeds
 SEED_COLUMNS = (
-    *("cell", "label", "group", "x", "seeds", "mae", "mae_std", "cs5", "cs5_std", "difference", "difference_std"),
+    *("cell", "label", "group", "x", "seeds"),
+    *(f"{name}{end}" for name in AVERAGED for end in ("", "_std", "_low", "_high")),
     *("paper_mae", "paper_cs5"),
 )
-SHOWN = ("label", "mae", "mae_std", "mae_range", "cs5", "against", "difference_range", "paper_mae", "paper_cs5")
+SHOWN = (
+    "label",
+    *(f"{name}{end}" for name in NLL_COLUMNS for end in ("", "_range")),
+    "mae",
+    "mae_std",
+    "mae_range",
+    "cs5",
+    "against",
+    "difference_range",
+    "paper_mae",
+    "paper_cs5",
+)
 ENTROPY_COLUMNS = ("cell", "label", "group", "iteration", "entropy", "T")
 StudyRow = dict[str, Any]  # a row of study.csv: `COLUMNS`, or `ENTROPY_COLUMNS` for the study `entropy`
 
@@ -36,8 +51,15 @@ def write_table(study: Study, runs: Mapping[str, Path], setup: str, folder: Path
     runs: the run folders of the finished cells, by name
     """
     rows = study_rows(study, runs, setup)
-    write_csv(folder / "study.csv", rows, ENTROPY_COLUMNS if study.name == "entropy" else COLUMNS)
+    write_csv(folder / "study.csv", rows, columns_of(study))
     return rows
+
+
+def columns_of(study: Study) -> tuple[str, ...]:
+    """The columns of study.csv."""
+    if study.name == "entropy":
+        return ENTROPY_COLUMNS
+    return (*COLUMNS[:5], *NLL_COLUMNS, *COLUMNS[5:]) if study.training else COLUMNS
 
 
 def study_rows(study: Study, runs: Mapping[str, Path], setup: str) -> list[StudyRow]:
@@ -57,12 +79,14 @@ def study_rows(study: Study, runs: Mapping[str, Path], setup: str) -> list[Study
     for cell in cells:
         row = {"cell": cell.name, "label": cell.label, "group": cell.group, "x": cell.x, **compared[cell.name]}
         row |= {"paper_mae": cell.paper_mae, "paper_cs5": cell.paper_cs5}
-        rows.append({name: tidy(row.get(name)) for name in COLUMNS if name not in left_out})
+        if study.training:
+            row |= {"train_nll": training_nll(runs[cell.name]), "test_nll": measure(predictions[cell.name]).nll}
+        rows.append({name: tidy(row.get(name)) for name in columns_of(study) if name not in left_out})
     return rows + _more_rows(study, rows, setup)
 
 
 def _more_rows(study: Study, rows: Sequence[StudyRow], setup: str) -> list[StudyRow]:
-    """Mean and std over the assignments of `phi`; the other methods in the paper's table for `benchmark`."""
+    """Mean and std of `phi`; ranges over the starts of `initialisation`; other methods in the paper's table of `benchmark`."""
     if study.name == "phi" and len(rows) > 1:
         mae = pd.Series([row["mae"] for row in rows])
         name = f"of {len(rows)} assignments"
@@ -70,6 +94,8 @@ def _more_rows(study: Study, rows: Sequence[StudyRow], setup: str) -> list[Study
             {"cell": "mean", "label": f"mean {name}", "mae": tidy(float(mae.mean()))},
             {"cell": "std", "label": f"std {name}", "mae": tidy(float(mae.std())), "paper_mae": PHI_STD},
         ]
+    if study.name == "initialisation":
+        return _ranges(rows)
     if study.name == "benchmark":
         title, printed = BENCHMARKS.get(setup, ("", ()))
         return [
@@ -78,6 +104,19 @@ def _more_rows(study: Study, rows: Sequence[StudyRow], setup: str) -> list[Study
             if row.method not in OURS
         ]
     return []
+
+
+def _ranges(rows: Sequence[StudyRow]) -> list[StudyRow]:
+    """For each kind of annealing, the largest minus the smallest value over the starts: 0 if the start has no effect."""
+    made: list[StudyRow] = []
+    for place, kind in enumerate(ANNEALED):
+        some = [row for row in rows if row["x"] == place]
+        if len(some) < 2:
+            continue
+        values = {name: [row[name] for row in some if row[name] is not None] for name in (*NLL_COLUMNS, "mae")}
+        widths = {name: tidy(max(value) - min(value)) for name, value in values.items() if len(value) == len(some)}
+        made.append({"cell": f"range-{place}", "label": f"range over {len(some)} starts, {kind}", "x": place, **widths})
+    return made
 
 
 def _entropy_rows(cell: Cell, run: Path) -> list[StudyRow]:

@@ -7,11 +7,12 @@ import torch
 
 from agecli.core import ages
 from agecli.core.ages import AgeGrid
-from agecli.forest import categorical, gaussian
+from agecli.forest import categorical
 from agecli.forest.forests import CategoricalForest, Forest, GaussianForest
 from agecli.forest.gaussian import Gaussians
 from agecli.forest.regression import Regression
 from agecli.forest.routing import draw_phi
+from agecli.forest.starts import start_gaussians
 
 GRID = AgeGrid(0, 80)
 
@@ -19,7 +20,7 @@ GRID = AgeGrid(0, 80)
 def forests() -> list[Forest]:
     generator = torch.Generator().manual_seed(0)
     phi = draw_phi(3, 7, 9, generator)
-    start = gaussian.random_start(torch.arange(81.0), 3, 8, 0.5, generator)
+    start = start_gaussians("quantiles", torch.arange(81.0), 3, 8, 0.5, generator)
     drf = GaussianForest(phi, Gaussians(start.mean.double(), start.variance.double() / 20), GRID, 0.5)
     pi = torch.rand(3, 8, len(GRID), generator=generator, dtype=torch.double).softmax(-1)
     return [drf, CategoricalForest(phi, pi, GRID, 2.0, 0.01)]

@@ -17,6 +17,7 @@ from agecli.forest.forests import CategoricalForest, GaussianForest
 from agecli.forest.gaussian import Gaussians
 from agecli.forest.grids import label_distribution
 from agecli.forest.routing import leaf_log_probs
+from agecli.forest.starts import start_gaussians
 
 GRID = AgeGrid(0, 100)
 CENTRE, FLOOR = 50.0, 0.5
@@ -33,7 +34,7 @@ def faces(seed: int, count: int = 200, trees: int = 2, leaves: int = 8) -> tuple
 
 
 def gaussians(seed: int, ages: Tensor, trees: int = 2, leaves: int = 8) -> Gaussians:
-    start = gaussian.random_start(ages, trees, leaves, FLOOR, torch.Generator().manual_seed(seed))
+    start = start_gaussians("quantiles", ages, trees, leaves, FLOOR, torch.Generator().manual_seed(seed))
     return Gaussians(start.mean.double(), start.variance.double())
 
 
@@ -170,28 +171,6 @@ def test_leaves_are_buffers_in_float32_and_follow_the_model() -> None:
     assert not list(forest.parameters())
     assert set(forest.state_dict()) == {"phi", "mean", "variance"}
     assert forest.route(torch.zeros(2, 3, dtype=torch.float16)).dtype == torch.float32
-
-
-def test_the_random_start_spreads_the_means_over_the_ages() -> None:
-    ages = torch.tensor([float(age) for age in range(101)])
-    start = gaussian.random_start(ages, 5, 32, FLOOR, torch.Generator().manual_seed(0))
-    assert (start.mean.sort().values.diff() > 0).all()
-    assert (start.mean.min(1).values < 5).all()
-    assert (start.mean.max(1).values > 95).all()
-    assert torch.allclose(start.variance, ages.var(correction=0).expand(5, 32))
-    assert not torch.equal(start.mean[0].argsort(), start.mean[1].argsort())
-
-
-@given(ages=st.lists(st.integers(0, 100), min_size=1, max_size=60), leaves=st.sampled_from([2, 8, 32]))
-def test_kmeans_gives_each_age_to_its_nearest_centre(ages: list[int], leaves: int) -> None:
-    y = torch.tensor(ages, dtype=torch.double)
-    start = gaussian.kmeans_start(y, 3, leaves, FLOOR)
-    assert start.mean.shape == (3, leaves)
-    assert torch.isfinite(start.mean).all()
-    assert (start.variance >= FLOOR).all()
-    nearest = (y[:, None] - start.mean[0].double()).abs().argmin(1)
-    for cluster in nearest.unique().tolist():
-        assert abs(y[nearest == cluster].mean() - start.mean[0, cluster]) < 0.51  # ties may fall to either side
 
 
 def test_noise_bounds_the_loss_of_a_single_face() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import signal
@@ -17,12 +18,13 @@ import agecli
 from agecli.core.config import Config, check, implied, replace
 from agecli.core.errors import InputError
 from agecli.core.files import read_csv
-from agecli.studies.cells import STUDIES, find_study
+from agecli.studies.cells import ANY_SETUP, STUDIES, find_study
 from agecli.studies.figures import draw
 from agecli.studies.listener import StudyListener
 from agecli.studies.paper import ABLATION, BENCHMARKS
-from agecli.studies.seeds import average_rows
+from agecli.studies.seeds import average_rows, confidence_interval
 from agecli.studies.study import study
+from agecli.studies.tables import _ranges
 from tests.conftest import Cli, invoke
 
 SMALL = (
@@ -53,16 +55,16 @@ def test_every_cell_is_a_run_that_can_be_asked_for(name: str) -> None:
 def test_the_rows_of_the_ablation_are_those_of_the_paper() -> None:
     """T_0, tau_0, the start of the leaves, and what its table prints, copied by hand."""
     expected = {
-        "dndf": ("dndf", 0, 1, "random", 3.32, 0.807),
-        "regression": ("regression", 0, 1, "random", 3.21, 0.811),
+        "dndf": ("dndf", 0, 1, "uniform", 3.32, 0.807),
+        "regression": ("regression", 0, 1, "uniform", 3.21, 0.811),
         "drf-nrf": ("drf-nrf", 0, 1, "kmeans", 3.51, 0.754),
-        "dldlf-T0": ("dldlf", 0, 1, "random", 3.02, 0.813),
-        "dldlf": ("dldlf", 1, 1, "random", 2.94, 0.847),
+        "dldlf-T0": ("dldlf", 0, 1, "uniform", 3.02, 0.813),
+        "dldlf": ("dldlf", 1, 1, "uniform", 2.94, 0.847),
         "drf-T0-tau1-kmeans": ("drf", 0, 1, "kmeans", 2.91, 0.829),
-        "drf-T0-tau1": ("drf", 0, 1, "random", 6.91, 0.478),
+        "drf-T0-tau1": ("drf", 0, 1, "uniform", 6.91, 0.478),
         "drf-tau1-kmeans": ("drf", 1, 1, "kmeans", 2.85, 0.839),
-        "drf-T0": ("drf", 0, 0.5, "random", 2.85, 0.841),
-        "drf": ("drf", 1, 0.5, "random", 2.80, 0.856),
+        "drf-T0": ("drf", 0, 0.5, "uniform", 2.85, 0.841),
+        "drf": ("drf", 1, 0.5, "uniform", 2.80, 0.856),
     }
     names = ("model", "forest.split_temperature", "forest.leaf_temperature", "forest.leaf_init")
     cells = find_study("ablation", "I").cells
@@ -266,3 +268,50 @@ def test_several_seeds_have_one_figure_with_their_spread() -> None:
     svg = draw(find_study("ablation", "random"), [row], "random", "svg").decode()
     assert "std over seeds" in svg
     assert "95 % CI" not in svg
+
+
+def test_the_range_over_the_starts_is_the_largest_difference_for_each_kind_of_annealing() -> None:
+    cells = find_study("initialisation", "random").cells
+    rows = [{"x": cell.x, "train_nll": float(n), "test_nll": 2.0 * n, "mae": 3.0} for n, cell in enumerate(cells)]
+    ranges = _ranges(rows)
+    assert [row["label"] for row in ranges][::3] == [
+        "range over 5 starts, no annealing",
+        "range over 5 starts, T and τ",
+    ]
+    assert [(row["train_nll"], row["test_nll"], row["mae"]) for row in ranges] == [(4, 8, 0)] * 4
+
+
+def test_a_confidence_interval_over_seeds_is_student_s() -> None:
+    low, high = confidence_interval(3.0, 0.3, 3)
+    assert high - 3 == pytest.approx(4.3027 * 0.3 / 3**0.5, abs=1e-4)
+    assert low + high == pytest.approx(6)
+
+
+@pytest.mark.slow
+def test_the_study_of_starts_measures_the_training_parts(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = find_study("initialisation", "random")
+    some = dataclasses.replace(
+        whole, cells=tuple(cell for cell in whole.cells if cell.group in ("narrow", "quantiles"))
+    )
+    some = dataclasses.replace(some, cells=some.cells[-2:])  # with both kinds of annealing
+    monkeypatch.setitem(ANY_SETUP, "initialisation", lambda: some)
+    run_study("initialisation", "--data", toy, *SMALL, "--folds", "1", "--out", tmp_path / "s")
+    rows = read_csv(tmp_path / "s/study.csv")
+    assert [row["cell"] for row in rows] == ["quantiles-T1-tau0.5", "narrow-T1-tau0.5", "range-3"]
+    assert float(rows[2]["train_nll"]) == pytest.approx(
+        abs(float(rows[0]["train_nll"]) - float(rows[1]["train_nll"])), abs=2e-4
+    )
+    run = tmp_path / "s/runs/narrow-T1-tau0.5"
+    trained = {row["path"] for row in read_csv(run / "splits.csv") if (row["fold"], row["part"]) == ("1", "train")}
+    (tmp_path / "others.txt").write_text("".join(f"{name}\n" for name in all_names(toy) if name not in trained))
+    (again,) = agecli.evaluate(
+        run / "fold-1/best.safetensors", data=toy, exclude=tmp_path / "others.txt", out=tmp_path / "e"
+    )
+    assert again.metrics.nll == pytest.approx(float(read_csv(run / "fold-1/training.csv")[0]["nll"]), abs=1e-4)
+
+
+def all_names(folder: Path) -> list[str]:
+    """The pictures of a data folder, as its table names them."""
+    return [row["path"] for row in read_csv(folder / "labels.csv")]
