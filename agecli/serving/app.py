@@ -16,10 +16,12 @@ from agecli.serving import api
 from agecli.serving.access import Access
 from agecli.serving.engine import Engine
 from agecli.serving.metrics import Metrics
+from agecli.serving.page import page
 from agecli.serving.refusals import Refusal
 from agecli.serving.settings import Settings
 
 ROUTES = [
+    Route("/", page),
     Route("/v1/predict", api.predict, methods=["POST"]),
     Route("/v1/predict/batch", api.predict_batch, methods=["POST"]),
     Route("/healthz", api.healthz),

@@ -140,9 +140,7 @@ def description(settings: Settings) -> Schema:
             "required": True,
             "description": "A form in which every part is a photo, or a tar archive that is not compressed.",
             "content": {
-                "multipart/form-data": {
-                    "schema": {"type": "object", "properties": {"photo": {"type": "array", "items": binary}}}
-                },
+                "multipart/form-data": {"schema": {"type": "object", "minProperties": 1}},
                 "application/x-tar": {"schema": binary},
             },
         },
@@ -170,6 +168,7 @@ def description(settings: Settings) -> Schema:
             "/readyz": {"get": _get("ready", "The model is loaded.", "application/json", "State", 503)},
             "/metrics": {"get": _get("metrics", "Metrics for Prometheus.", "text/plain", None, 401)},
             "/openapi.json": {"get": _get("openapi", "This document.", "application/json", "Document")},
+            "/": {"get": _get("page", "The web page.", "text/html", None)},
         },
         "components": {
             "schemas": {

@@ -137,3 +137,17 @@ def _started(process: subprocess.Popen[bytes]) -> Running:
     server = Running(process, int(match[1]), [first])
     wait_until(lambda: server.get("/readyz").status == 200)
     return server
+
+
+def samples(server: Running) -> dict[str, float]:
+    """The metrics of a server, by name and labels. Checks the text format on the way."""
+    answer = server.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    text = answer.body.decode()
+    assert text.endswith("\n")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    named = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+    for line in lines:
+        name = line.partition(" ")[0].partition("{")[0]
+        assert name in named or name.rpartition("_")[0] in named, line
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}

@@ -14,7 +14,7 @@ from PIL import Image
 from agecli.model.bundled import bundled
 from tests.conftest import Cli
 from tests.serving.conftest import encoded
-from tests.serving.running import PORTRAIT, Running
+from tests.serving.running import PORTRAIT, Running, samples
 
 FORM = "multipart/form-data; boundary=cut"
 
@@ -188,17 +188,3 @@ def test_metrics_count_requests_photos_and_faces(server: Running, couple: bytes)
     assert change("agecli_faces_total") == change("agecli_batch_faces_sum") == 2
     assert after['agecli_request_seconds_bucket{path="/v1/predict",le="+Inf"}'] >= 1
     assert (after["agecli_ready"], after["agecli_queue_photos"]) == (1, 0)
-
-
-def samples(server: Running) -> dict[str, float]:
-    """The metrics of a server, by name and labels. Checks the text format on the way."""
-    answer = server.get("/metrics")
-    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-    text = answer.body.decode()
-    assert text.endswith("\n")
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    named = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
-    for line in lines:
-        name = line.partition(" ")[0].partition("{")[0]
-        assert name in named or name.rpartition("_")[0] in named, line
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}

@@ -16,8 +16,8 @@ import pytest
 from PIL import Image
 
 from tests.serving.conftest import encoded
-from tests.serving.running import Answer, Running, running, wait_until
-from tests.serving.test_api import FORM, form, samples
+from tests.serving.running import Answer, Running, running, samples, wait_until
+from tests.serving.test_api import FORM, form
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,8 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,8 +23,13 @@ from agecli.serving import engine, server
 from agecli.serving.app import make_app
 from agecli.serving.settings import Settings
 from tests.conftest import Cli, invoke
-from tests.serving.running import Running, running, wait_until
-from tests.serving.test_api import FORM, form, samples, tar
+from tests.serving.running import ROOT, Running, running, samples, wait_until
+from tests.serving.test_api import FORM, form, tar
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 SECRET = "holiday-of-anna"
 
@@ -175,3 +182,20 @@ def test_a_request_in_progress_is_not_cut_off_by_the_limit_for_heads(impatient: 
         for _ in range(2):  # the second on the same connection
             connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert connection.recv(100).startswith(b"HTTP/1.1 204")
+
+
+def test_the_linter_finds_nothing_in_the_containerfile() -> None:
+    linter = Path(sys.executable).with_name("hadolint")
+    done = subprocess.run([linter, ROOT / "Containerfile"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_containerfile_copies_all_that_the_wheel_needs_and_gives_no_rights() -> None:
+    text = (ROOT / "Containerfile").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    for path in project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]:
+        assert path in text
+    assert "\nUSER 10001:10001\n" in text
+    assert "HEALTHCHECK" in text
+    assert "AGECLI_TOKEN" in text
+    assert "--no-token" not in text
