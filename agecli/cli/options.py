@@ -63,9 +63,9 @@ Output = Annotated[
         "--output", "-o", callback=output_file, help="Write the result to a file, whole or not at all; - is stdout."
     ),
 ]
-SETUPS = "The protocol: random, I, II, III, lopo, cacd-train, cacd-val, subject or column."
+SETUPS = "The protocol: random, I, II, III, lopo, cacd-train, cacd-val, subject, column, fae-b or minors."
 DETECTORS = "auto, yunet-dlib, yunet, hog, cnn or haar."
-DATASETS = "auto, morph, fgnet, cacd, utkface, afad, aaf, agedb, appa-real, chalearn, imdb-wiki, csv or folder."
+DATASETS = "auto, morph, fgnet, cacd, utkface, afad, aaf, agedb, appa-real, chalearn, imdb-wiki, fae-b, csv or folder."
 List = Annotated[
     Path | None, typer.Option("--list", help="Only these photos: a file of names, or a CSV with a column path.")
 ]

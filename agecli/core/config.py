@@ -18,7 +18,7 @@ from agecli.core.reading import shown
 from agecli.core.settings import Description, read_toml, replace_in, setting, walk
 
 ModelName = Literal["drf", "dldlf", "dndf", "drf-nrf", "regression"]
-Setup = Literal["random", "I", "II", "III", "lopo", "cacd-train", "cacd-val", "subject", "column"]
+Setup = Literal["random", "I", "II", "III", "lopo", "cacd-train", "cacd-val", "subject", "column", "fae-b", "minors"]
 Ensemble = Literal["joint", "alternating"]
 LeafInit = Literal["quantiles", "uniform", "identical", "narrow", "kmeans"]
 Select = Literal["val", "last"]

@@ -34,6 +34,7 @@ class PhotoToCrop:
     source: str  # relative to the data set
     target: str  # of the first face, relative to the output folder
     has_age: bool
+    no_age: str = "its age is not known"  # why it has none
 
     def crop_path(self, face: int) -> str:
         """The path of the crop of a face, counted from 0: faces/a.jpg, more-faces/a.2.jpg, …"""
@@ -122,7 +123,7 @@ def _find(options: CropOptions, photo: PhotoToCrop) -> tuple[Photo, float, CropR
     pixels: Photo = np.zeros((0, 0, 3), np.uint8)
     scale = 1.0
     if options.labelled and not photo.has_age and not (options.folder / photo.source).is_dir():
-        return pixels, scale, _failure(photo, "no_age", "its age is not known")
+        return pixels, scale, _failure(photo, "no_age", photo.no_age)
     try:
         image, scale = read_reduced(options.folder / photo.source)
         pixels = np.asarray(image)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -33,6 +34,7 @@ SAMPLE_COLUMNS = (
     "source",
     "weight",
 )  # the fields of Sample
+WITH_AGE = re.compile(r"(.+\.(?:jpe?g|png|bmp|webp|tiff?|heic|avif))\s+\d+(?:\.\d+)?", re.I)  # a name and an age
 MOST_WEIGHT = 1000.0  # of a face in training
 LEAVE_OUT = "`agecli audit DIR` finds all such faces, and --exclude suspicious.csv leaves them out"
 log = logging.getLogger("agecli")
@@ -211,7 +213,9 @@ def _weight(text: str, where: str) -> float:
 
 
 def read_names(path: Path) -> list[str]:
-    """Names of photos from a file: the column `path` of a CSV file, or one name per line.
+    """Names of photos from a file: the column `path` of a CSV file, or one name per line, which an age may follow.
+
+    The lists of the paper's authors have lines such as `009055_1M54.JPG 54`.
 
     Raises MissingError if there is no such file.
 
@@ -225,7 +229,7 @@ def read_names(path: Path) -> list[str]:
     lines = path.read_text(encoding="utf-8-sig", errors="surrogateescape").splitlines()
     if lines and "path" in [cell.strip().lower() for cell in lines[0].split(delimiter(path))]:
         return [name.strip() for name in read_table(path)["path"]]
-    return [line.strip() for line in lines if line.strip()]
+    return [found[1] if (found := WITH_AGE.fullmatch(line)) else line for line in map(str.strip, lines) if line]
 
 
 def _matching(table: pd.DataFrame, names: Iterable[str], verb: str, keep: bool) -> pd.DataFrame:

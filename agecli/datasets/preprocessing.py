@@ -16,12 +16,14 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 
+from agecli.core.ages import AgeGrid, parse_age
 from agecli.core.errors import InputError, MissingError
 from agecli.core.files import remove_parts, write_csv, write_text
 from agecli.core.journal import JournalFile
 from agecli.core.locks import locked
 from agecli.core.outputs import check_output
 from agecli.core.parallel import check_workers
+from agecli.core.reading import shown
 from agecli.core.worker_process import Limits
 from agecli.core.workers import Workers, open_workers, stream
 from agecli.datasets.contact_sheet import draw_contact_sheet
@@ -180,7 +182,24 @@ def plan(files: Sequence[str], source: Source) -> list[PhotoToCrop]:
     """The work for each photo. The crop of a/b.png is faces/a/b.png.jpg: it depends on the photo's path alone, so that no
     two photos share one.
     """
-    return [PhotoToCrop(file, crop_target(file), bool(source.labels.get(file, Label()).age)) for file in files]
+    ages = {file: source.labels.get(file, Label()).age for file in files}
+    return [
+        PhotoToCrop(file, crop_target(file), bool(age) and not bad_age(age), bad_age(age)) for file, age in ages.items()
+    ]
+
+
+def bad_age(text: str) -> str:
+    """Why a label can't be an age: it is none, or impossible, as -27 or 1996 in IMDB-WIKI; "" if it can.
+
+    >>> bad_age("250")
+    'its age, 250, is impossible'
+    """
+    if not text:
+        return "its age is not known"
+    age = parse_age(text)
+    if age is None:
+        return f"its age, {shown(text)!r}, is not a number"
+    return "" if age in AgeGrid() else f"its age, {shown(text)}, is impossible"
 
 
 def crop_target(file: str) -> str:

@@ -14,6 +14,15 @@ REPEATS = 5  # random splits in the paper's setups I and II
 SETUP_I_IMAGES = 5492  # of White subjects
 SETUP_III_GROUPS = {("Black", "F"): 1285, ("White", "F"): 1285, ("Black", "M"): 3980, ("White", "M"): 3980}
 VAL_RANK, TEST_RANK = 2, 5  # CACD: celebrities up to rank 2 validate, up to 5 test, all others train
+FAEB_FOLDERS = frozenset(map(str, range(10)))
+FAEB_SPLITS = (  # folders of the training, validation and test parts (doc/data_formats.md of the benchmark)
+    ((0, 1, 2, 3, 4, 5), (6, 7), (8, 9)),
+    ((2, 3, 4, 5, 6, 7), (8, 9), (0, 1)),
+    ((4, 5, 6, 7, 8, 9), (0, 1), (2, 3)),
+    ((5, 6, 7, 8, 9, 0), (1, 2), (3, 4)),
+    ((6, 7, 8, 9, 0, 1), (2, 3), (4, 5)),
+)
+ADULT, SENIOR = 18, 60  # years
 MOST_ROWS = 50_000_000  # in all parts of all folds: leave-one-person-out with 13,000 subjects would fill the memory
 
 
@@ -86,6 +95,8 @@ def _parts(samples: Sequence[Sample], config: DataConfig, seed: int, listed: boo
         "cacd-val": lambda: [_by_rank(samples, config)],
         "subject": lambda: _by_subject(samples, config.folds, seed),
         "column": lambda: [_by_column(samples)],
+        "fae-b": lambda: _published_folders(samples),
+        "minors": lambda: [_zero_shot_minors(samples)],
     }
     return makers[config.setup]()
 
@@ -210,6 +221,32 @@ def _by_column(samples: Sequence[Sample]) -> Parts:
             )
         parts[name].append(i)
     return parts["train"], parts["val"], parts["test"]
+
+
+def _published_folders(samples: Sequence[Sample]) -> list[Parts]:
+    """FAE-B's splits, by the number of each photo's folder: its five, or train, val, test of a set that comes with one."""
+    wrong = next((sample for sample in samples if sample.split not in FAEB_FOLDERS), None)
+    if wrong:
+        raise InputError(
+            f"setup fae-b: {wrong.path} has {wrong.split or 'nothing'!r} in the column split, not the number of a folder",
+            hint="put the benchmark's JSON file of this data set beside the photos, and preprocess them again",
+        )
+    folder = [int(sample.split) for sample in samples]
+    splits = FAEB_SPLITS if max(folder) > 2 else (((0,), (1,), (2,)),)
+    return [
+        (*([i for i, number in enumerate(folder) if number in part] for part in split),)  # type: ignore[misc]
+        for split in splits
+    ]
+
+
+def _zero_shot_minors(samples: Sequence[Sample]) -> Parts:
+    """Train on ages 18 to 59, select on 60 and above, test on those under 18, whom the model has never seen."""
+    ages = [sample.age for sample in samples]
+    return (
+        [i for i, age in enumerate(ages) if ADULT <= age < SENIOR],
+        [i for i, age in enumerate(ages) if age >= SENIOR],
+        [i for i, age in enumerate(ages) if age < ADULT],
+    )
 
 
 def _hold_out(

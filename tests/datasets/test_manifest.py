@@ -9,7 +9,7 @@ import pytest
 from agecli.core.ages import AgeGrid
 from agecli.core.errors import AgecliError, MissingError
 from agecli.core.records import Sample
-from agecli.datasets.manifest import Manifest, read_manifest
+from agecli.datasets.manifest import Manifest, read_manifest, read_names
 
 GRID = AgeGrid(0, 120)
 
@@ -90,3 +90,13 @@ def test_a_missing_folder_and_a_folder_without_a_table(tmp_path: Path) -> None:
         with pytest.raises(MissingError) as caught:
             read_manifest(place, GRID)
         assert str(place) in caught.value.message
+
+
+def test_the_lists_of_the_authors_have_an_age_behind_each_name(tmp_path: Path) -> None:
+    (tmp_path / "morph_setting1.list").write_text(
+        "009055_1M54.JPG 54\n020490_1M67.JPG 67\n\na b 12.jpg\nno suffix 12\n"
+    )
+    names = read_names(tmp_path / "morph_setting1.list")
+    assert names == ["009055_1M54.JPG", "020490_1M67.JPG", "a b 12.jpg", "no suffix 12"]
+    (tmp_path / "labels.csv").write_text("path,age\nAlbum2/009055_1M54.JPG,54\nAlbum2/1.jpg,20\n")
+    assert [sample.age for sample in read_manifest(tmp_path, AgeGrid(), only=names).samples] == [54]

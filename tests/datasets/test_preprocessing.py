@@ -5,6 +5,7 @@ from __future__ import annotations
 import filecmp
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -20,8 +21,10 @@ from PIL import Image
 from skimage import data
 
 import agecli
+from agecli.core.ages import AgeGrid
 from agecli.core.errors import InputError
 from agecli.core.files import read_csv
+from agecli.datasets.manifest import read_manifest
 from tests.conftest import Cli
 
 
@@ -334,3 +337,21 @@ def test_wrong_calls(cli: Cli, tmp_path: Path, portrait: Image.Image) -> None:
     done = cli("preprocess", "fg", "--out", "b", "--dry-run")
     assert done.returncode == 0
     assert not (tmp_path / "b").exists()
+
+
+def test_impossible_ages_are_failures_and_the_faces_can_be_trained_on(tmp_path: Path) -> None:
+    """Ages that are in the real WIKI: -27, 250, 1996."""
+    folder = tmp_path / "wiki"
+    folder.mkdir()
+    ages = {"a": "42", "b": "-27", "c": "250", "d": "1996", "e": "old", "f": ""}
+    for name in ages:
+        shutil.copy(Path(__file__).parents[2] / "docs/example.jpg", folder / f"{name}.jpg")
+    (folder / "labels.csv").write_text("path,age\n" + "".join(f"{name}.jpg,{age}\n" for name, age in ages.items()))
+    made = agecli.preprocess(folder, out=tmp_path / "out", workers=1)
+    assert (made.faces, made.failures) == (1, {"no_age": 5})
+    reasons = {row["source"][0]: row["reason"] for row in read_csv(tmp_path / "out/failures.csv")}
+    assert reasons["b"] == "its age, -27, is impossible"
+    assert reasons["d"] == "its age, 1996, is impossible"
+    assert reasons["e"] == "its age, 'old', is not a number"
+    assert reasons["f"] == "its age is not known"
+    assert [sample.age for sample in read_manifest(tmp_path / "out", AgeGrid()).samples] == [42]

@@ -183,3 +183,24 @@ def test_leakage_is_a_lower_bound_if_some_people_are_not_known() -> None:
 def test_leakage_is_not_known_without_subjects() -> None:
     samples = [Sample(f"{i}.jpg", 20.0) for i in range(10)]
     assert leakage(samples, make_folds(samples, DataConfig(), 0)[0]) is None
+
+
+def faeb(*folders: int) -> list[Sample]:
+    return [Sample(f"{n:03}.jpg", 30.0, split=str(folder)) for n, folder in enumerate(folders)]
+
+
+def test_fae_b_has_its_five_published_splits() -> None:
+    folds = make_folds(faeb(*range(10)), DataConfig(setup="fae-b"), seed=0)
+    assert [fold.test for fold in folds] == [(8, 9), (0, 1), (2, 3), (3, 4), (4, 5)]
+    assert [fold.val for fold in folds] == [(6, 7), (8, 9), (0, 1), (1, 2), (2, 3)]
+    assert folds[3].train == (0, 5, 6, 7, 8, 9)
+    (own,) = make_folds(faeb(0, 1, 2, 0), DataConfig(setup="fae-b"), seed=0)  # a set with parts of its own
+    assert (own.train, own.val, own.test) == ((0, 3), (1,), (2,))
+    with pytest.raises(InputError, match="not the number of a folder"):
+        make_folds(faeb(0, 1, 12), DataConfig(setup="fae-b"), seed=0)
+
+
+def test_zero_shot_minors_are_tested_by_a_model_that_never_saw_one() -> None:
+    samples = [Sample(f"{age:03}.jpg", float(age)) for age in (5, 17, 18, 40, 59, 60, 80)]
+    (fold,) = make_folds(samples, DataConfig(setup="minors"), seed=0)
+    assert (fold.train, fold.val, fold.test) == ((2, 3, 4), (5, 6), (0, 1))

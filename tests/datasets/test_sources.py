@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from datetime import date
@@ -117,6 +118,47 @@ def test_morphs_table_under_other_headings_and_with_gaps(tmp_path: Path, caplog:
     logging.getLogger("agecli").propagate = True
     assert recognise(tmp_path, ["009055_1M54.JPG"]).labels["009055_1M54.JPG"].race == ""
     assert "no column for race" in caplog.text
+
+
+def test_morph_names_may_end_in_a_race(tmp_path: Path) -> None:
+    files = ["009055_1M54W.jpg", "009055_2M55B.jpg", "009057_1F20.jpg"]
+    assert recognise(tmp_path, files).labels == {
+        files[0]: Label("54", "009055", "M", "White"),
+        files[1]: Label("55", "009055", "M", "Black"),
+        files[2]: Label("20", "009057", "F", ""),
+    }
+
+
+@pytest.mark.parametrize("place", ["morph.csv", "tables/morph.csv", "Album2/docs/morph.csv"])
+@pytest.mark.parametrize("columns", ["id_num,picture_num,race,gender", "photo,race,gender"])
+def test_morphs_table_may_lack_dates_and_be_in_a_subfolder(tmp_path: Path, place: str, columns: str) -> None:
+    file = "Album2/009055_1M54.JPG"
+    row = "009055_1M54.JPG,W,M" if columns.startswith("photo") else "9055,1,W,M"
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / place).write_text(f"{columns}\n{row}\n")
+    assert recognise(tmp_path, [file]).labels == {file: Label("54", "009055", "M", "White")}
+
+
+def test_a_table_without_dates_is_morphs_only_beside_photos_with_its_names(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("id,race,gender,photo\n1,W,M,a.jpg\n")
+    assert recognise(tmp_path, ["a.jpg"]).labels == {}
+
+
+def test_the_splits_of_fae_b_are_read_from_its_json(tmp_path: Path) -> None:
+    entries = [
+        {"img_path": "MORPH/Album2/009055_1M54.JPG", "id_num": 9055, "age": 54, "gender": "M", "folder": 3},
+        {"img_path": "MORPH/Album2/000001_1F20.JPG", "id_num": 1, "age": 20, "folder": 9},
+        {"img_path": "MORPH/Album2/not_here.JPG", "id_num": 2, "age": 20, "folder": 0},
+    ]
+    (tmp_path / "MORPH.json").write_text(json.dumps(entries))
+    (tmp_path / "A.json").write_text("{")
+    files = ["Album2/009055_1M54.jpg", "000001_1F20.JPG", "other.jpg"]
+    source = recognise(tmp_path, files)
+    assert (source.name, source.whole) == ("fae-b", True)
+    assert source.labels == {
+        files[0]: Label("54", "9055", "M", split="3"),
+        files[1]: Label("20", "1", "", split="9"),
+    }
 
 
 @pytest.mark.parametrize("hdf5", [False, True], ids=["mat5", "mat7.3"])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agecli.core.errors import InputError
+from agecli.datasets.sources.faeb import faeb_json
 from agecli.datasets.sources.labels import Label
 from agecli.datasets.sources.matlab import cacd_mat, imdb_wiki_mat
 from agecli.datasets.sources.names import PARSERS, name_of
@@ -27,7 +28,7 @@ METADATA: dict[str, MetadataReader] = {
     "chalearn": chalearn_csv,
     "imdb-wiki": imdb_wiki_mat,
 }
-NAMES = ("auto", *dict.fromkeys((*PARSERS, *METADATA)), "csv", "folder")
+NAMES = ("auto", *dict.fromkeys((*PARSERS, *METADATA)), "fae-b", "csv", "folder")
 TRIED_NAMES = 500  # photos whose names are tried, of a folder that may have 55,000
 COMPLETE_TABLES = ("appa-real", "chalearn", "imdb-wiki")  # data sets whose tables list all of their photos
 
@@ -45,8 +46,8 @@ def recognise(folder: Path, files: Sequence[str], name: str = "auto") -> Source:
     """The data set in a folder.
 
     files: the photos in it, as `photos_in` lists them.
-    name: the data set (one of NAMES), or `auto`: a labels.csv if there is one, else the data set whose metadata or names of
-        photos fit, else `folder`, which has no labels.
+    name: the data set (one of NAMES), or `auto`: a labels.csv if there is one, else a JSON file of FAE-B, else the data set whose metadata or
+        names of photos fit, else `folder`, which has no labels.
 
     Raises InputError for an unknown name, or if the metadata of the named data set is missing or damaged.
 
@@ -60,6 +61,8 @@ def recognise(folder: Path, files: Sequence[str], name: str = "auto") -> Source:
         return Source("csv", labels_csv(folder / "labels.csv"), whole=True)
     if name == "folder" or not files:
         return Source("folder", {})
+    if name in ("auto", "fae-b") and (published := faeb_json(folder, files)):
+        return Source("fae-b", published, whole=True)
     named = _recognise_names(files) if name == "auto" else name
     candidates = {named} & METADATA.keys() if named else METADATA
     for source in candidates:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from agecli.datasets.sources.labels import Label
+from agecli.datasets.sources.labels import Label, race
 
 UTKFACE_RACES = ("White", "Black", "Asian", "Indian", "Other")
-MORPH = re.compile(r"(\d+)_(\d+)([MF])(\d{2,3})", re.I)
+MORPH = re.compile(r"(\d+)_(\d+)([MF])(\d{2,3})([WBAHIO]?)", re.I)
 FGNET = re.compile(r"(\d{3})A(\d{2})[a-z]?", re.I)
 CACD = re.compile(r"(\d{1,3})_(.*[^\W\d_].*)_(\d{4})")
 UTKFACE = re.compile(r"(\d{1,3})_([01]?)_(?:([0-4])_)?(\d{8,})")
@@ -29,9 +29,9 @@ def stem_of(path: str) -> str:
 
 
 def _morph(path: str) -> Label | None:
-    """009055_1M54.JPG: subject, number of the photo, sex, age."""
+    """009055_1M54.JPG, 009055_1M54W.JPG: subject, number of the photo, sex, age, and in some copies the race."""
     found = MORPH.fullmatch(stem_of(path))
-    return Label(str(int(found[4])), found[1], found[3].upper()) if found else None
+    return Label(str(int(found[4])), found[1], found[3].upper(), race(found[5])) if found else None
 
 
 def _fgnet(path: str) -> Label | None:

@@ -28,6 +28,8 @@ MORPH_COLUMNS = {  # ours, and what its releases call them, in lower case and le
     "photo": ("photo", "path", "filename", "image"),
 }
 REQUIRED_BY_MORPH = ("subject", "birth", "taken", "race", "sex")
+DATES = ("birth", "taken")  # which a table may lack if the names of the photos are MORPH's, and have the ages
+DEEP = ("*.csv", "*/*.csv", "*/*/*.csv")  # where a table may be, below the folder of a data set
 log = logging.getLogger("agecli")
 
 
@@ -65,14 +67,17 @@ def labels_csv(path: Path) -> dict[str, Label]:
     return {PurePath(name.strip()).as_posix(): Label(*row) for name, row in rows if name.strip()}
 
 
-def _tables_in(folder: Path) -> list[Path]:
-    """The CSV files of a folder, without pipes and devices, from which reading could wait forever."""
-    return [path for path in sorted(folder.glob("*.csv")) if path.is_file()]
+def _tables_in(folder: Path, places: Sequence[str] = DEEP[:1]) -> list[Path]:
+    """The CSV files of a folder, without pipes and devices, from which reading could wait forever.
+
+    places: patterns of their paths; by default without subfolders
+    """
+    return [path for place in places for path in sorted(folder.glob(place)) if path.is_file()]
 
 
-def _csv_files(folder: Path) -> Iterator[tuple[Path, list[str]]]:
-    """The CSV files of a folder, without its subfolders, and the names of their columns in lower case."""
-    for path in _tables_in(folder):
+def _csv_files(folder: Path, places: Sequence[str] = DEEP[:1]) -> Iterator[tuple[Path, list[str]]]:
+    """The CSV files of a folder, those of `_tables_in`, and the names of their columns in lower case."""
+    for path in _tables_in(folder, places):
         try:
             with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
                 yield path, [name.strip().lower() for name in next(csv.reader(file, delimiter=delimiter(path)), [])]
@@ -84,15 +89,19 @@ def morph_csv(folder: Path, files: Sequence[str]) -> dict[str, Label] | None:
     """MORPH Album 2: a table of subjects, picture numbers, dates of birth and acquisition, races and genders.
 
     Photos are found by name. The age in a photo's name is the one that published results use, so it is preferred to that
-    of the table. Returns None if no CSV file of the folder has MORPH's columns.
+    of the table. A table without dates will do if photos have MORPH's names. It may be up to two folders below the data set's.
+    Returns None if no CSV file has MORPH's columns.
     """
-    for path, columns in _csv_files(folder):
+    named = sum(PARSERS["morph"](file) is not None for file in files) >= max(1, len(files) / 2)
+    for path, columns in _csv_files(folder, DEEP):
         by_letters = {re.sub("[^a-z]", "", column): column for column in columns}
         names = {
             ours: next((by_letters[name] for name in theirs if name in by_letters), "")
             for ours, theirs in MORPH_COLUMNS.items()
         }
-        missing = [key for key in REQUIRED_BY_MORPH if not names[key]]
+        missing = [key for key in REQUIRED_BY_MORPH if not names[key] and not (key in DATES and named)]
+        if names["photo"] and named and "subject" in missing:
+            missing.remove("subject")  # the names of the photos have it
         if not missing:
             return _morph_labels(path, names, files) or None
         if len(missing) < len(REQUIRED_BY_MORPH):  # it may be MORPH's after all
@@ -138,7 +147,7 @@ def _morph_label(row: Mapping[str, str], named: Label | None) -> Label:
         age=age,
         subject=named.subject if named else row["subject"],
         sex=labels.sex(row["sex"]) or (named.sex if named else ""),
-        race=labels.race(row["race"]),
+        race=labels.race(row["race"]) or (named.race if named else ""),
         birth=birth.isoformat() if birth else "",
         taken=taken.isoformat() if taken else "",
     )
