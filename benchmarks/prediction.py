@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--inputs", type=int, nargs=2, default=(1000, 10_000))
     options = parser.parse_args()
-    photos = [os.path.abspath(photo) for photo in expand([str(options.folder)])]
+    photos = [os.path.abspath(str(photo)) for photo in expand([str(options.folder)])]
     agreement(photos)
     cold(photos[0])
     many(photos, options.inputs[0], "--workers", "1")

@@ -113,7 +113,7 @@ def main() -> None:
     predictor = OnnxPredictor(named(asked.model, ".onnx"), threads=1)
     print(f"{'':20s}" + "".join(f"{stage:>11s}" for stage in (*STAGES, "sum")) + "   photos/s")
     for folder in asked.folder:
-        files = sorted(expand([folder]))
+        files = sorted(map(str, expand([folder])))
         chosen = files[:: max(1, len(files) // asked.photos)][: asked.photos]
         profile(chosen[:8], predictor)  # warm-up
         row = profile(chosen, predictor)

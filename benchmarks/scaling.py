@@ -4,6 +4,7 @@ python -m benchmarks.scaling equality PHOTOS --count 2000
 python -m benchmarks.scaling kills PHOTOS --target worker --times 20 --seed 1
 python -m benchmarks.scaling memory
 python -m benchmarks.scaling speed PHOTOS
+python -m benchmarks.scaling containers PHOTOS --count 1002
 """
 
 from __future__ import annotations
@@ -272,10 +273,51 @@ def speed(place: Path, photos: Path, count: int) -> None:
             print(f"local {rates[0]:.1f}/s, Dask {rates[1]:.1f}/s, ratio {rates[1] / rates[0]:.3f}", flush=True)
 
 
+def containers(place: Path, photos: Path, count: int) -> None:
+    """Photos per second of a folder, a tar, a zip, a compressed tar and a Parquet file, in turn, start-up included."""
+    import tarfile
+    import zipfile
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = sorted(path.name for path in take(photos, count, place / "photos").iterdir())
+    with (
+        tarfile.open(place / "photos.tar", "w") as tar,
+        tarfile.open(place / "photos.tar.gz", "w:gz") as compressed,
+        zipfile.ZipFile(place / "photos.zip", "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        for name in names:
+            for container in (tar, compressed):
+                info = tarfile.TarInfo(name)
+                info.size = (place / "photos" / name).stat().st_size
+                with (place / "photos" / name).open("rb") as file:
+                    container.addfile(info, file)
+            archive.write(place / "photos" / name, name)
+    images = [{"bytes": (place / "photos" / name).read_bytes(), "path": name} for name in names]
+    pq.write_table(pa.table({"image": images}), place / "photos.parquet", row_group_size=100)
+    inputs = ("photos", "photos.tar", "photos.zip", "photos.tar.gz", "photos.parquet")
+    records: dict[str, str] = {}
+    for turn in range(3):
+        rates = {}
+        for name in inputs:
+            began = time.monotonic()
+            agecli(place, "predict", name, "--workers", "2", "-o", f"{turn}-{name}.jsonl")
+            rates[name] = count / (time.monotonic() - began)
+            text = (place / f"{turn}-{name}.jsonl").read_text().replace(f'"source": "{name}/', '"source": "')
+            records[name] = hashlib.sha256(text.encode()).hexdigest()[:8]
+        print(
+            f"folder {rates['photos']:.1f}/s; of it: "
+            + ", ".join(f"{name} {rates[name] / rates['photos']:.3f}" for name in inputs[1:])
+            + f"; same records {len(set(records.values())) == 1}",
+            flush=True,
+        )
+
+
 def main() -> None:
     """Run one measurement."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("equality", "kills", "memory", "speed"))
+    parser.add_argument("what", choices=("equality", "kills", "memory", "speed", "containers"))
     parser.add_argument("photos", type=Path, nargs="?")
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--target", choices=("worker", "driver", "scheduler", "local"), default="worker")
@@ -290,6 +332,8 @@ def main() -> None:
             parser.error("name a folder of photos")
         elif asked.what == "equality":
             equality(place, asked.photos, asked.count)
+        elif asked.what == "containers":
+            containers(place, asked.photos, asked.count)
         elif asked.what == "speed":
             speed(place, asked.photos, asked.count)
         else:

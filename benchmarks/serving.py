@@ -197,7 +197,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--only", nargs="+", choices=("load", *PARTS), default=("load", *PARTS))
     options = parser.parse_args()
-    every = [Path(name).absolute() for name in expand([str(options.folder)])]
+    every = [Path(str(name)).absolute() for name in expand([str(options.folder)])]
     photos = every[:: max(1, len(every) // options.photos)][: options.photos]
     names = Path(f"/tmp/agecli-photos-{os.getpid()}.txt")
     names.write_text("".join(f"{photo}\n" for photo in photos))

@@ -73,7 +73,7 @@ def main() -> None:
     model = load_predictor(named(asked.model, ".onnx"))
     look = FaceCropper(model.card.picture, model.card.alignment, largest=True)
     large = FaceCropper(model.card.picture, model.card.alignment, largest=True, min_face=asked.least)
-    files = sorted(expand(asked.folder))
+    files = sorted(map(str, expand(asked.folder)))
     rows: list[list[float]] = []
     for file in np.random.default_rng(0).permutation(np.array(files)):
         try:

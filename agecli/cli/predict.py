@@ -67,7 +67,10 @@ EXAMPLES = "\n\n".join(  # typer joins lines that no empty line separates
     )
 )
 Photos = Annotated[
-    list[str], typer.Argument(help="Files, folders, globs, @list, or - for a picture or names on stdin.")
+    list[str],
+    typer.Argument(
+        help="Files, folders, globs, archives, Parquet files, URLs, @list, or - for a picture or names on stdin."
+    ),
 ]
 Model = Annotated[
     Path | None,

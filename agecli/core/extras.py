@@ -26,6 +26,7 @@ EXTRAS = {
     "parquet": ("pyarrow",),
     "serve": ("python_multipart", "starlette", "uvicorn"),
     "cluster": ("distributed",),
+    "remote": ("aiohttp", "fsspec"),
 }
 
 

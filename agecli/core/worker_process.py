@@ -168,6 +168,20 @@ def _limit_memory(most: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (most - shared, most - shared))
 
 
+def leaves_room(limits: Limits) -> bool:
+    """Whether a fork of this process could use at least half of its memory limit. Linux only.
+
+    A fork has the private memory of its parent, of which libraries as pyarrow reserve a gigabyte.
+    """
+    if limits.memory is None:
+        return True
+    import resource
+
+    with open("/proc/self/statm") as file:
+        private = int(file.read().split()[5]) * resource.getpagesize()
+    return private < limits.memory / 2
+
+
 def _close_files() -> None:
     """Close the regular files of the parent, whose locks this process would hold after the parent was killed."""
     for name in os.listdir("/proc/self/fd"):

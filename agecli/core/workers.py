@@ -26,7 +26,15 @@ from typing import Any, TypeVar
 
 from agecli.core.errors import InputError
 from agecli.core.signals import deferred_signals, only_command_line_threads
-from agecli.core.worker_process import OUT_OF_MEMORY, Limits, Outcome, RemoteTraceback, run_worker, start_context
+from agecli.core.worker_process import (
+    OUT_OF_MEMORY,
+    Limits,
+    Outcome,
+    RemoteTraceback,
+    leaves_room,
+    run_worker,
+    start_context,
+)
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -96,7 +104,7 @@ class Workers:
         self.failure: BaseException | None = None  # why the pool does not work
         self.receiver, self.waker = Pipe(duplex=False)
         with deferred_signals():
-            if sys.platform == "linux" and only_command_line_threads():
+            if sys.platform == "linux" and only_command_line_threads() and leaves_room(self.limits):
                 with warnings.catch_warnings():  # native threads of BLAS and onnxruntime are idle, and not used there
                     warnings.simplefilter("ignore", DeprecationWarning)
                     self._start(multiprocessing.get_context("fork"))

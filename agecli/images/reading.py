@@ -111,7 +111,7 @@ def why_not_there(path: Path) -> str:
     """The reason for the user why a path is not a file: a URL, a glob that matches nothing, or a missing file."""
     name = str(path)
     if re.match(r"https?:/", name):  # a path has one slash of the two left
-        return "it is an address, not a file: download it first"
+        return "it is an address, not a file: `agecli predict` reads it, with the extra `remote`"
     return "no file matches this pattern" if glob.has_magic(name) else "there is no such file"
 
 

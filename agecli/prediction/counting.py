@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from agecli.images.members import kind_of_container
+from agecli.images.remote import is_url
 from agecli.images.video import count_frames, is_video
-from agecli.prediction.inputs import Images
+from agecli.prediction.inputs import Images, source_of
 from agecli.prediction.paths import SkippedVideos, expand
 
 
@@ -41,16 +43,21 @@ def count_items(
 
 
 def _must_wait(image: Any) -> bool:
-    """Whether an input is read from a stream."""
+    """Whether an input is read from a stream, an archive or an address."""
     if not isinstance(image, str):
         return False
-    return image == "-" or (image.startswith("@") and not os.path.exists(image) and not os.path.isfile(image[1:]))
+    return (
+        image == "-"
+        or is_url(image)
+        or kind_of_container(image) is not None
+        or (image.startswith("@") and not os.path.exists(image) and not os.path.isfile(image[1:]))
+    )
 
 
 def _names(given: Sequence[Any], null: bool, skip: str | Path | None, skipped: SkippedVideos | None) -> Iterator[str]:
     """A name for each input; empty for pictures in memory."""
     for image in given:
         if isinstance(image, (str, os.PathLike)):
-            yield from expand([os.fspath(image)], null, skip=skip, skipped=skipped)
+            yield from map(source_of, expand([os.fspath(image)], null, None, skip, skipped))
         else:
             yield ""

@@ -1,27 +1,32 @@
-"""Inputs of a prediction: file names, PIL images and numpy arrays, alone or in any iterable."""
+"""Inputs of a prediction: file names, members of archives, PIL images and numpy arrays, alone or in any iterable."""
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from agecli.core.errors import InputError
+from agecli.images.containers import load, open_member
 from agecli.images.crops import FaceCropper, PhotoFaces, photos_and_frames
 from agecli.images.isolated_video import VideoReader
-from agecli.images.reading import Pixels, upright_rgb
+from agecli.images.members import Blob, Member
+from agecli.images.reading import Pixels, UnreadableError, read_reduced, upright_rgb
+from agecli.images.remote import fetched
 from agecli.images.video import Frame
 from agecli.prediction.paths import SkippedVideos, expand
 from agecli.prediction.standard_input import NAME, StoredPicture, picture_or_names
 
-ImageLike = str | os.PathLike[str] | Image.Image | NDArray[Any]
+ImageLike = str | os.PathLike[str] | Image.Image | NDArray[Any] | Member
 Images = ImageLike | Iterable[ImageLike]
 
 
@@ -33,9 +38,13 @@ class Picture:
     pixels: Pixels  # (H, W, 3), RGB, upright
 
 
-# a file name, a picture in memory or from stdin, or the record of a picture that could not be decoded
-Input = str | Picture | StoredPicture | PhotoFaces
-Item = str | Frame | Picture | StoredPicture | PhotoFaces  # what a worker processes at a time
+class Listed(str):
+    """A file name or an address that is not expanded any more."""
+
+
+# a file name or address, a member of an archive, a picture in memory or from stdin, or the record of one that failed
+Input = str | Member | Picture | StoredPicture | PhotoFaces
+Item = str | Member | Blob | Frame | Picture | StoredPicture | PhotoFaces  # what a worker processes at a time
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,19 @@ class InputCropper:
             return self.cropper.crop(item.source, Image.fromarray(item.pixels))
         if isinstance(item, StoredPicture):
             return replace(self.cropper(item.path), source=item.source)
+        if isinstance(item, (Member, Blob)):
+            return self._encoded(item)
         return self.cropper(item)
+
+    def _encoded(self, item: Member | Blob) -> PhotoFaces:
+        """The faces of a picture in an archive, or whose bytes are given."""
+        try:
+            if item.error:
+                raise UnreadableError(item.error)
+            data = open_member(item) if isinstance(item, Member) else io.BytesIO(item.data)
+            return self.cropper.crop_reduced(item.source, *read_reduced(data))
+        except UnreadableError as error:
+            return PhotoFaces(item.source, status="unreadable", error=str(error))
 
 
 def read_inputs(
@@ -73,7 +94,9 @@ def read_inputs(
     alone = isinstance(images, (str, os.PathLike, Image.Image, np.ndarray))
     skipped = SkippedVideos() if not videos else None
     for number, image in enumerate([images] if alone else images):  # type: ignore[arg-type]
-        if isinstance(image, str) and image == NAME:
+        if isinstance(image, Listed | Member):
+            yield image
+        elif isinstance(image, str) and image == NAME:
             found = picture_or_names(stdin or sys.stdin.buffer)
             if isinstance(found, (PhotoFaces, StoredPicture)):
                 yield found
@@ -92,11 +115,20 @@ def read_inputs(
 
 def read_items(inputs: Iterable[Input], every: float, videos: VideoReader) -> Iterator[Item]:
     """What `InputCropper` takes: photos by their names, the frames of videos (`every` seconds), pictures as they are."""
-    for item in inputs:
-        if isinstance(item, str):
+    for item, data in fetched(_loaded(inputs)):
+        if isinstance(item, str) and data is None:
             yield from photos_and_frames([item], every, videos)
+        elif isinstance(item, str):
+            failed = isinstance(data, UnreadableError)
+            yield PhotoFaces(item, status="unreadable", error=str(data)) if failed else Blob(item, data)  # type: ignore[arg-type]
         else:
             yield item
+
+
+def _loaded(inputs: Iterable[Input]) -> Iterator[Input | Blob]:
+    """The same inputs; members that worker processes can't read by themselves with their bytes."""
+    for inside, group in groupby(inputs, key=lambda item: isinstance(item, Member)):
+        yield from load(cast("Iterator[Member]", group)) if inside else group  # noqa: B031 (one of both)
 
 
 def crashed_photo(item: Item, reason: str) -> PhotoFaces:
@@ -113,8 +145,20 @@ def names_only(inputs: Iterable[Input], purpose: str) -> Iterator[str]:
     """
     for item in inputs:
         if not isinstance(item, str):
-            raise InputError(f"{purpose} needs files, and `{item.source}` is in memory", hint="pass file names instead")
+            place = "in an archive" if isinstance(item, Member) else "in memory"
+            raise InputError(f"{purpose} needs files, and `{item.source}` is {place}", hint="pass file names instead")
         yield item
+
+
+def stored_only(inputs: Iterable[Input], purpose: str) -> Iterator[str | Member]:
+    """The same inputs, all of them file names, addresses or members. Raises InputError at the first picture in memory."""
+    for item in inputs:
+        yield item if isinstance(item, Member) else next(names_only([item], purpose))
+
+
+def source_of(item: str | Member) -> str:
+    """The name of an input in the records."""
+    return item if isinstance(item, str) else item.source
 
 
 def check_rgb(image: Any, name: str, batch: bool = False) -> None:

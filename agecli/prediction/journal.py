@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agecli.core.errors import InputError
 from agecli.core.journal import JournalFile
 
 Row = Mapping[str, Any]  # a prediction record, as JSON has it
+Named = TypeVar("Named")
 OPTION_NAMES = {"distribution": "--distribution (which --format table implies)"}
 
 
@@ -133,16 +134,19 @@ class Tally:
             self.first = self.first or f"{failure['source']}: {failure['error']}"
 
 
-def left_out(names: Iterator[str], done: Iterable[str]) -> Iterator[str]:
-    """The names that remain after those in `done`, which must be the first of `names`, in the same order.
+def left_out(inputs: Iterator[Named], done: Iterable[str]) -> Iterator[Named]:
+    """The inputs that remain after those in `done`, which must be the first of them, in the same order.
+
+    inputs: names, or objects with a `source`.
 
     Raises InputError if they are not: the inputs differ from those of the interrupted run.
     """
     for before in done:
-        if (name := next(names, None)) != before:
+        item = next(inputs, None)
+        if (name := getattr(item, "source", item)) != before:
             now = "there are no more inputs" if name is None else f"now it is {name}"
             raise InputError(
                 f"the inputs differ from those of the interrupted run: {before} was next, and {now}",
                 hint="name the same photos in the same order, or write to another file",
             )
-    yield from names
+    yield from inputs

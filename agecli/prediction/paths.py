@@ -1,4 +1,4 @@
-"""The file names that arguments stand for: files, folders, globs, @lists and standard input, in order."""
+"""The inputs that arguments stand for: files, folders, globs, archives, addresses, @lists and standard input, in order."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agecli.core.errors import InputError, MissingError
-from agecli.images.folders import photos_in
+from agecli.images.containers import list_members
+from agecli.images.folders import is_photo, photos_in
+from agecli.images.members import Member, kind_of_container
 from agecli.images.reading import SUFFIXES as PHOTOS
+from agecli.images.remote import find, is_url
 from agecli.images.video import SUFFIXES as VIDEOS
 from agecli.images.video import is_video
 
@@ -44,17 +47,19 @@ def expand(
     stdin: BinaryIO | None = None,
     skip: str | Path | None = None,
     skipped: SkippedVideos | None = None,
-) -> Iterator[str]:
-    """The file names of some arguments, in order, without reading ahead.
+) -> Iterator[str | Member]:
+    """The files of some arguments, in order, without reading ahead.
 
     arguments: a file; a folder (all pictures below it, sorted); a glob, `**` included; "@FILE" for names in a file,
-        one per line; "-" for names on `stdin`. Names that match nothing are kept, so that they get a record, too.
+        one per line; "-" for names on `stdin`; an archive (.tar, .tar.gz, .zip) or a .parquet file for the pictures in
+        it; an address (s3://, https://, …) of a file, a folder or a glob. Names that match nothing are kept, so that they
+        get a record, too.
     null: names in lists and on stdin end with a null byte instead of a line break.
     stdin: a binary stream; None is standard input.
     skip: a folder that is left out of other folders.
     skipped: collects the videos in folders, which are then left out; None yields them, too.
 
-    Raises MissingError for a list that is not there, InputError for null bytes without `null`.
+    Raises MissingError for a list or a package that is not there, InputError for null bytes without `null`.
 
     Example: `list(expand(["photos/", "more/*.jpg"]))`
     """
@@ -67,17 +72,26 @@ def expand(
                 raise MissingError(f"there is no list {path}", hint="@FILE reads names from FILE, one per line")
             with path.open("rb") as file:
                 yield from _expand_folders(_read_names(file, null), skip, skipped)
-        elif os.path.isdir(argument):
-            yield from _pictures_below(argument, skip, skipped)
-        elif not os.path.exists(argument) and glob.has_magic(argument):
+        elif not is_url(argument) and not os.path.exists(argument) and glob.has_magic(argument):
             yield from _expand_folders(sorted(glob.glob(argument, recursive=True)) or [argument], skip, skipped)
         else:
-            yield argument
+            yield from _expand_folders([argument], skip, skipped)
 
 
-def _expand_folders(names: Iterable[str], skip: str | Path | None, skipped: SkippedVideos | None) -> Iterator[str]:
+def _expand_folders(
+    names: Iterable[str], skip: str | Path | None, skipped: SkippedVideos | None
+) -> Iterator[str | Member]:
+    """The pictures of folders, archives and addresses; other names as they are."""
     for name in names:
-        yield from _pictures_below(name, skip, skipped) if os.path.isdir(name) else [name]
+        if is_url(name):
+            for address in find(name, is_photo):
+                yield from list_members(address) if kind_of_container(address) else [address]
+        elif os.path.isdir(name):
+            yield from _pictures_below(name, skip, skipped)
+        elif kind_of_container(name) and os.path.exists(name):
+            yield from list_members(name)
+        else:
+            yield name
 
 
 def _read_names(stream: BinaryIO, null: bool) -> Iterator[str]:

@@ -28,7 +28,16 @@ from agecli.model.card import Card
 from agecli.model.predictors import Predictor
 from agecli.prediction.counting import count_items
 from agecli.prediction.estimation import photo_records
-from agecli.prediction.inputs import Images, Input, InputCropper, crashed_photo, names_only, read_inputs, read_items
+from agecli.prediction.inputs import (
+    Images,
+    Input,
+    InputCropper,
+    crashed_photo,
+    names_only,
+    read_inputs,
+    read_items,
+    stored_only,
+)
 from agecli.prediction.journal import Journal, Tally, left_out
 from agecli.prediction.options import Options, check_batch_size
 from agecli.prediction.persons import pool
@@ -213,7 +222,7 @@ class Predictions(Iterator[Record]):
         if self.drawer:
             inputs = names_only(inputs, "draw")
         if done is not None:
-            inputs = left_out(names_only(inputs, "resume"), done)
+            inputs = left_out(stored_only(inputs, "resume"), done)
         return self._isolated(inputs, options, progress)
 
     def _isolated(self, inputs: Iterator[Input], options: Options, progress: Progress | None) -> Iterator[Record]:

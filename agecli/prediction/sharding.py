@@ -10,9 +10,9 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,12 @@ from agecli.core.errors import InputError
 from agecli.core.files import file_hash
 from agecli.core.worker_process import Limits
 from agecli.core.workers import Workers
+from agecli.images.members import Member
+from agecli.images.remote import is_url
 from agecli.model.bundled import DEFAULT, to_run
 from agecli.model.predictors import load_predictor
 from agecli.prediction.estimator import Estimator
-from agecli.prediction.inputs import names_only, read_inputs
+from agecli.prediction.inputs import Listed, read_inputs, stored_only
 from agecli.prediction.journal import Tally as Failures
 from agecli.prediction.options import Options, check_batch_size
 from agecli.prediction.predictions import Predictions
@@ -76,8 +78,9 @@ def plan_prediction(
         COMMAND, {"model": file_hash(path), **asdict(options), "videos": videos}, photos, os.getcwd(), shards, size
     )
 
-    def names() -> Iterator[str]:
-        return names_only(read_inputs(photos, null, out, videos), "--out")
+    def names() -> Iterator[str | dict[str, Any]]:
+        for item in stored_only(read_inputs(photos, null, out, videos), "--out"):
+            yield item if isinstance(item, str) else asdict(item)
 
     return make_plan(out, request, names, check_inputs)
 
@@ -129,7 +132,7 @@ class Session:
         """The lines of a shard: its records, with the names of the inputs as they were given."""
         began = time.monotonic()
         inside = os.path.join(self.plan.base, ".", "")
-        photos = (name if os.path.isabs(name) else inside + name for name in entries)
+        photos = (_located(entry, inside) for entry in entries)
         predictions = Predictions(
             *(self.estimator.predictor, self.estimator.model, photos, self.options),
             batch_size=self.job.batch_size,
@@ -145,6 +148,13 @@ class Session:
     def do(self, number: int) -> Footer | None:
         """Make the part of a shard; None if another process is making it."""
         return do_shard(self.folder, self.plan, number, self.work)
+
+
+def _located(entry: str | Mapping[str, Any], inside: str) -> Listed | Member:
+    """An input as it can be opened from any working directory.   inside: the folder of relative names"""
+    name = entry if isinstance(entry, str) else entry["container"]
+    path = name if os.path.isabs(name) or is_url(name) else inside + name
+    return Listed(path) if isinstance(entry, str) else replace(Member(**entry), container=path)
 
 
 _sessions: dict[ShardJob, Session] = {}

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from agecli.core.errors import InputError
-from agecli.core.worker_process import Limits
+from agecli.core.worker_process import Limits, leaves_room
 from agecli.core.workers import ALONE, Workers, open_workers, stream
 from tests.conftest import two_seconds
 
@@ -209,3 +209,10 @@ def test_a_pool_that_can_not_start_raises_when_more_is_submitted() -> None:
         workers.failure = InputError("broken")
         with pytest.raises(InputError, match="broken"):
             workers.submit(square, 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are those of Linux")
+def test_a_process_with_much_memory_is_not_forked_into_a_limit() -> None:
+    assert leaves_room(Limits())
+    assert leaves_room(Limits(memory=10**12))
+    assert not leaves_room(Limits(memory=10**7))

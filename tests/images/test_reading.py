@@ -58,7 +58,10 @@ def test_why_a_file_can_not_be_read(tmp_path: Path) -> None:
     [
         ("nothing_here.jpg", "there is no such file"),
         ("nothing*.jpg", "no file matches this pattern"),
-        ("https://example.org/face.jpg", "it is an address, not a file: download it first"),
+        (
+            "https://example.org/face.jpg",
+            "it is an address, not a file: `agecli predict` reads it, with the extra `remote`",
+        ),
     ],
 )
 def test_what_is_not_there_is_said_in_the_words_that_help(name: str, words: str) -> None:
