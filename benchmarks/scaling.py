@@ -3,6 +3,7 @@
 python -m benchmarks.scaling equality PHOTOS --count 2000
 python -m benchmarks.scaling kills PHOTOS --target worker --times 20 --seed 1
 python -m benchmarks.scaling memory
+python -m benchmarks.scaling preprocessing
 python -m benchmarks.scaling speed PHOTOS
 python -m benchmarks.scaling containers PHOTOS --count 1002
 """
@@ -232,6 +233,28 @@ def memory(place: Path) -> None:
         print(f"{name:14s} {few:7.1f} MB for 10,000, {many:7.1f} MB for 1,000,000: {many / few:.3f}")
 
 
+def preprocessing(place: Path) -> None:
+    """Peak memory of `preprocess --no-detect` of 10,000 and 100,000 hard links to small pictures with ages in their names."""
+    from PIL import Image
+
+    for number in range(20):
+        Image.effect_noise((48, 48), 60 + number).convert("RGB").save(place / f"{number}.jpg")
+    peaks = []
+    for count in (10_000, 100_000):
+        folder = place / str(count)
+        for number in range(count):
+            if number % 1000 == 0:
+                (folder / f"{number // 1000:04d}").mkdir(parents=True)
+            name = f"{number // 1000:04d}/{number % 80:03d}A{number % 70:02d}{chr(97 + number // 80 % 13)}.JPG"
+            link(place / f"{number % 20}.jpg", folder / name) if not (folder / name).exists() else None
+        command = ["preprocess", str(folder), "--out", str(place / f"out-{count}"), "--no-detect", "--size", "32"]
+        began = time.monotonic()
+        peaks.append(peak([*AGECLI, *command, "--workers", "2", "-q"]))
+        rows = (place / f"out-{count}/manifest.csv").read_text().count("\n") - 1
+        print(f"{rows} faces, {peaks[-1]:.1f} MB, {time.monotonic() - began:.0f} s", flush=True)
+    print(f"ratio {peaks[1] / peaks[0]:.3f}")
+
+
 FAKE = """
 import json, sys
 from pathlib import Path
@@ -317,7 +340,7 @@ def containers(place: Path, photos: Path, count: int) -> None:
 def main() -> None:
     """Run one measurement."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("equality", "kills", "memory", "speed", "containers"))
+    parser.add_argument("what", choices=("equality", "kills", "memory", "speed", "containers", "preprocessing"))
     parser.add_argument("photos", type=Path, nargs="?")
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--target", choices=("worker", "driver", "scheduler", "local"), default="worker")
@@ -328,6 +351,8 @@ def main() -> None:
         place = Path(folder)
         if asked.what == "memory":
             memory(place)
+        elif asked.what == "preprocessing":
+            preprocessing(place)
         elif asked.photos is None:
             parser.error("name a folder of photos")
         elif asked.what == "equality":

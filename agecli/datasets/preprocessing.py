@@ -1,7 +1,7 @@
 """Preprocessing: photos -> aligned faces, manifest.csv and failures.csv. The same bytes for any number of workers.
 
 Each photo's result is a line in a journal, written after its crops. A run that is killed resumes after the last whole
-line; the tables are written from the journal at the end.
+line; the tables are written from the journal at the end. Names and results are kept in files, not in memory.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePath
@@ -40,6 +40,7 @@ from agecli.datasets.cropping import (
 )
 from agecli.datasets.sources import Source, recognise
 from agecli.datasets.sources.labels import Label
+from agecli.datasets.spooled import ResultIndex, SpooledNames
 from agecli.images.alignment import Alignment
 from agecli.images.crops import FaceFinder
 from agecli.images.detection import check_detector
@@ -138,20 +139,21 @@ def preprocess(
     if contact_sheet:
         kind_of_name(Path(contact_sheet))
         check_output(Path(contact_sheet), ["picture"], force=force)
-    source, photos = _list_photos(folder, place, dataset)
+    photos = _list_photos(folder, place, dataset)
+    source = photos.source
     recognised(source.name, len(photos))
     finder = FaceFinder(detector, main_only=not all_faces)
     options = CropOptions(folder, place, alignment, finder, not no_detect, source.name != "folder")
     with open_workers(workers, limits) as pool:
         if dry_run:
-            return _summary(source, list(stream(partial(find_in_photo, options), photos, pool, crashed_photo)))
+            return _summary(source, stream(partial(find_in_photo, options), photos, pool, crashed_photo))
         with locked(place, folder=True):
             results = _crop_all(options, photos, pool, resume, progress)
             _write_tables(place, source, results)
-    if contact_sheet:
-        crops = [place / face["path"] for result in results for face in result.get("faces", ())]
-        draw_contact_sheet(crops, alignment, Path(contact_sheet))
-    return _summary(source, results)
+            if contact_sheet:
+                crops = [place / face["path"] for result in results for face in result.get("faces", ())]
+                draw_contact_sheet(crops, alignment, Path(contact_sheet))
+            return _summary(source, results)
 
 
 def _alignment(target: str | None, given: Mapping[str, Any]) -> Alignment:
@@ -165,27 +167,42 @@ def _alignment(target: str | None, given: Mapping[str, Any]) -> Alignment:
     return alignment
 
 
-def _list_photos(folder: Path, out: Path, dataset: str) -> tuple[Source, list[PhotoToCrop]]:
+@dataclass(frozen=True)
+class Photos:
+    """The recognised data set and the work for each of its photos, made when it is asked for."""
+
+    source: Source
+    files: Collection[str]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __iter__(self) -> Iterator[PhotoToCrop]:
+        return plan(self.files, self.source)
+
+
+def _list_photos(folder: Path, out: Path, dataset: str) -> Photos:
     """The recognised data set and its photos, without the crops in an output folder inside of it."""
     if not folder.is_dir():
         raise MissingError(f"there is no folder {folder}", hint="name the folder that holds the photos")
     output = Path(os.path.abspath(out))
-    files = [file for file in photos_in(folder) if output not in Path(os.path.abspath(folder / file)).parents]
+    relative = os.path.relpath(output, os.path.abspath(folder)).replace(os.sep, "/")
+    inside = "" if relative == "." else f"{relative}/"
+    files = SpooledNames(file for file in photos_in(folder) if not file.startswith(inside))
     source = recognise(folder, files, dataset)
-    photos = plan(sorted(source.labels) if source.whole else files, source)
-    if not photos:
+    photos = Photos(source, sorted(source.labels) if source.whole else files)
+    if not len(photos):
         raise MissingError(f"{folder} has no photos", hint=f"they end in {', '.join(sorted(SUFFIXES))}")
-    return source, photos
+    return photos
 
 
-def plan(files: Sequence[str], source: Source) -> list[PhotoToCrop]:
+def plan(files: Iterable[str], source: Source) -> Iterator[PhotoToCrop]:
     """The work for each photo. The crop of a/b.png is faces/a/b.png.jpg: it depends on the photo's path alone, so that no
     two photos share one.
     """
-    ages = {file: source.labels.get(file, Label()).age for file in files}
-    return [
-        PhotoToCrop(file, crop_target(file), bool(age) and not bad_age(age), bad_age(age)) for file, age in ages.items()
-    ]
+    for file in files:
+        problem = bad_age(source.labels.get(file, Label()).age)
+        yield PhotoToCrop(file, crop_target(file), not problem, problem)
 
 
 def bad_age(text: str) -> str:
@@ -223,23 +240,42 @@ def crop_target(file: str) -> str:
 
 def _crop_all(
     options: CropOptions,
-    photos: Sequence[PhotoToCrop],
+    photos: Photos,
     workers: Workers | None,
     resume: bool,
     progress: Callable[[int, int], None],
-) -> list[CropResult]:
+) -> Results:
     """The results of all photos, in their order; those in the journal are not computed again."""
     with _open_journal(options, resume) as journal:
-        done = {result["source"]: result for result in journal.entries() if is_whole(options.out, result)}
-        remaining = [photo for photo in photos if photo.source not in done]
-        finished = len(photos) - len(remaining)
+        before = ResultIndex(journal)
+        remaining = _remaining(options.out, photos, before) if len(before) else photos
+        finished = len(photos) - (sum(1 for _ in remaining) if len(before) else len(photos))
         progress(finished, len(photos))
+        if len(before):
+            remaining = _remaining(options.out, photos, before)
         cropped = stream(partial(crop_photo, options), remaining, workers, crashed_photo)
         for count, result in enumerate(cropped, finished + 1):
             journal.append(result)
-            done[result["source"]] = result
             progress(count, len(photos))
-    return [done[photo.source] for photo in photos]
+        return Results(photos, ResultIndex(journal))
+
+
+def _remaining(out: Path, photos: Photos, done: ResultIndex) -> Iterator[PhotoToCrop]:
+    """The photos without a result, or whose crops are no longer whole."""
+    for photo, result in zip(photos, done.find_all(photos.files), strict=True):
+        if result is None or not is_whole(out, result):
+            yield photo
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of all photos, in their order, read from the journal each time."""
+
+    photos: Photos
+    index: ResultIndex
+
+    def __iter__(self) -> Iterator[CropResult]:
+        return (result for result in self.index.find_all(self.photos.files) if result is not None)
 
 
 def _open_journal(options: CropOptions, resume: bool) -> JournalFile:
@@ -268,7 +304,7 @@ def _foreign_file(out: Path) -> Path | None:
     return next((path for path in (out / "failures.csv", *crops) if path.is_file()), None)
 
 
-def _write_tables(out: Path, source: Source, results: Sequence[CropResult]) -> None:
+def _write_tables(out: Path, source: Source, results: Iterable[CropResult]) -> None:
     """failures.csv and manifest.csv; the latter last, so that its presence means that the run is complete."""
     write_csv(out / "failures.csv", (result for result in results if "status" in result), FAILURE_COLUMNS)
     rows = (
@@ -279,14 +315,13 @@ def _write_tables(out: Path, source: Source, results: Sequence[CropResult]) -> N
     write_csv(out / "manifest.csv", rows, MANIFEST_COLUMNS)
 
 
-def _summary(source: Source, results: Sequence[CropResult]) -> Summary:
+def _summary(source: Source, results: Iterable[CropResult]) -> Summary:
     """Count the results: photos, faces, failures by status, and faces by detector."""
-    faces = [face for result in results for face in result.get("faces", ())]
-    return Summary(
-        source.name,
-        len(results),
-        len(faces),
-        sum("faces" in result for result in results),
-        dict(Counter(result["status"] for result in results if "status" in result)),
-        dict(Counter(face["detector"] for face in faces if face["detector"])),
-    )
+    photos = faces = found = 0
+    failures, detectors = Counter[str](), Counter[str]()
+    for result in results:
+        photos, found = photos + 1, found + ("faces" in result)
+        faces += len(result.get("faces", ()))
+        failures.update([result["status"]] if "status" in result else ())
+        detectors.update(face["detector"] for face in result.get("faces", ()) if face["detector"])
+    return Summary(source.name, photos, faces, found, dict(failures), dict(detectors))

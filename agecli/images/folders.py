@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from agecli.images.reading import SUFFIXES
-
-
-class _Item(NamedTuple):
-    """A photo, or a folder to descend into; tuples sort by `key`, the bytes of the path."""
-
-    key: bytes
-    path: str  # relative to the folder that is searched, with forward slashes
-    is_folder: bool
 
 
 def photos_in(
@@ -35,11 +26,11 @@ def photos_in(
     skipped = os.path.realpath(skip) if skip is not None else None
     stack = [_items(top, "", skipped, suffixes)]
     while stack:
-        for item in stack[-1]:
-            if item.is_folder:
-                stack.append(_items(top, item.path, skipped, suffixes))
+        for path in stack[-1]:
+            if path.endswith("/"):
+                stack.append(_items(top, path[:-1], skipped, suffixes))
                 break
-            yield item.path
+            yield path
         else:
             stack.pop()
 
@@ -49,26 +40,33 @@ def is_photo(name: str, suffixes: frozenset[str] = SUFFIXES) -> bool:
     return os.path.splitext(name)[1].lower() in suffixes
 
 
-def _items(top: str, inside: str, skipped: str | None, suffixes: frozenset[str]) -> Iterator[_Item]:
-    """Photos and subfolders of one folder, sorted. A folder sorts as `name/`, so that the whole walk is in path order."""
+def _items(top: str, inside: str, skipped: str | None, suffixes: frozenset[str]) -> Iterator[str]:
+    """Photos and subfolders of one folder, sorted by their bytes, relative to `top`.
+
+    A folder is `name/`, so that the whole walk is in path order. Only the names are kept, as bytes.
+    """
+    items: list[bytes] = []
     try:
-        entries = list(os.scandir(os.path.join(top, inside)))
+        with os.scandir(os.path.join(top, inside)) as entries:
+            for entry in entries:
+                if kind := _kind(entry, skipped, suffixes):
+                    items.append(os.fsencode(entry.name) + (b"/" if kind == "folder" else b""))
     except OSError:
-        return iter([_Item(b"", inside, False)] if inside else ())
-    items = []
-    for entry in entries:
-        path = f"{inside}/{entry.name}" if inside else entry.name
-        photo = is_photo(entry.name, suffixes)
-        if not _is_folder(entry):
-            if photo:
-                items.append(_Item(os.fsencode(path), path, False))
-        elif skipped is not None and os.path.realpath(entry.path) == skipped:
-            continue
-        elif photo and _is_empty(entry.path):
-            items.append(_Item(os.fsencode(path), path, False))
-        elif not entry.is_symlink():
-            items.append(_Item(os.fsencode(path) + b"/", path, True))
-    return iter(sorted(items))
+        return iter([inside] if inside else ())
+    items.sort()
+    return (f"{inside}/{os.fsdecode(item)}" if inside else os.fsdecode(item) for item in items)
+
+
+def _kind(entry: os.DirEntry[str], skipped: str | None, suffixes: frozenset[str]) -> str:
+    """What an entry of a folder is: photo, folder (to descend into), or empty for all that is left out."""
+    photo = is_photo(entry.name, suffixes)
+    if not _is_folder(entry):
+        return "photo" if photo else ""
+    if skipped is not None and os.path.realpath(entry.path) == skipped:
+        return ""
+    if photo and _is_empty(entry.path):
+        return "photo"
+    return "" if entry.is_symlink() else "folder"
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -16,6 +16,7 @@ from agecli.datasets.sources.labels import Label
 from agecli.datasets.sources.matlab import cacd_mat, imdb_wiki_mat
 from agecli.datasets.sources.names import PARSERS, name_of
 from agecli.datasets.sources.tables import appa_real_csv, chalearn_csv, labels_csv, morph_csv
+from agecli.datasets.spooled import Computed
 
 log = logging.getLogger("agecli")
 Labels = Mapping[str, Label]  # by the path of the photo, relative to the folder
@@ -72,9 +73,9 @@ def recognise(folder: Path, files: Sequence[str], name: str = "auto") -> Source:
         return Source("folder", {})
     if named not in PARSERS:
         raise InputError(f"{folder} has no metadata of {named}", hint="it is recognised by its own CSV or .mat file")
-    found = {file: label for file in files if (label := PARSERS[named](file)) is not None}
+    found = Computed(files, PARSERS[named])
     originals = without_copies(found, named)
-    return Source(named, originals, whole=len(originals) < len(found))
+    return Source(named, originals, whole=originals is not found)
 
 
 def _recognise_names(files: Sequence[str]) -> str:
