@@ -19,8 +19,11 @@ from agecli.images.looks import detect
 
 SIZE = 96  # pixels of a face in an enlarged crop; the crop is twice as wide
 MORE_SIZES = (128, 192)
-UPRIGHT_SCORE = 0.9  # of a face that is not compared with its turned copies
-TURNED_SCORE, TURNED_MARGIN = 0.85, 0.04  # of a turned face, at least; and how much better than upright
+CONFIRMED = {96: 0.7, 128: 0.5}  # pixels -> least score; smileys that a retry finds have less than 0.2 at 128
+UPRIGHT_SCORE = 0.9  # of an upright look at a face; one that lies on its side has less, but one upside down up to 0.915
+TURNED_SCORE = 0.85  # of a turned face, at least
+TURNED_MARGIN = 0.005  # how much better than upright; the right direction is better by 0.016 and more
+UNSURE_MARGIN = 0.04  # if another direction is so much better, but below TURNED_SCORE, the face is none
 ANY_SCORE = 0.02  # of YuNet, when the question is how high the score is
 
 
@@ -30,28 +33,47 @@ def check(photo: Photo, face: Face, min_score: float) -> Face | None:
     min_score: of the second look, in which box and eyes are more exact.
     """
     seen = _seen(photo, face, SIZE, 0)
-    return _turned(photo, face, seen) or (seen if seen and seen.score >= min_score else None)
+    if seen and seen.score >= UPRIGHT_SCORE:
+        return seen
+    best = _best_direction(photo, face, seen, (1, 2, 3))
+    return best if best and best.score >= min_score else None
 
 
 def check_first(photo: Photo, face: Face, min_score: float) -> Face | None:
     """A face of the first look as it is, or in another direction; None if it is not confirmed at any of three sizes."""
-    seen = _seen(photo, face, SIZE, 0)
-    if turned := _turned(photo, face, seen):
-        return turned
-    others = (_seen(photo, face, size, 0) for size in MORE_SIZES)
-    return face if any(found and found.score >= min_score for found in chain([seen], others)) else None
+    seen = _seen(photo, face, SIZE, face.turn)
+    others = (2,) if face.score >= UPRIGHT_SCORE else (1, 2, 3)
+    best = _best_direction(photo, face, seen, [(face.turn + turn) % 4 for turn in others])
+    if best is None or best.turn != face.turn:
+        return best
+    more = (_seen(photo, face, size, face.turn) for size in MORE_SIZES)
+    return named(face) if any(found and found.score >= min_score for found in chain([seen], more)) else None
 
 
-def _turned(photo: Photo, face: Face, upright: Face | None) -> Face | None:
-    """The face in another direction, if it is seen better than upright there."""
-    best = max(face.score, upright.score if upright else 0.0)
-    if best >= UPRIGHT_SCORE:
-        return None
-    found = [seen for turn in (1, 2, 3) if (seen := _seen(photo, face, SIZE, turn))]
-    other = max(found, key=lambda seen: seen.score, default=None)
-    if other is None or other.score < max(TURNED_SCORE, best + TURNED_MARGIN):
-        return None
-    return replace(other, detector=f"{other.detector}+turned")
+def confirm(photo: Photo, face: Face) -> bool:
+    """Whether a face is seen in its direction at each of CONFIRMED's sizes, with the score there."""
+    found = ((_seen(photo, face, size, face.turn), least) for size, least in CONFIRMED.items())
+    return all(seen is not None and seen.score >= least for seen, least in found)
+
+
+def _best_direction(photo: Photo, face: Face, own: Face | None, turns: Sequence[int]) -> Face | None:
+    """The face as it is seen best, in its own direction or after these quarter turns; None if that is not sure.
+
+    own: how it is seen in its own direction; the face itself, with a score of 0, is returned if it is not seen at all.
+    """
+    own = own or replace(face, score=0.0)
+    found = [seen for turn in turns if (seen := _seen(photo, face, SIZE, turn))]
+    other = max(found, key=lambda seen: seen.score, default=own)
+    if other.score < own.score + TURNED_MARGIN:
+        return own
+    if other.score >= TURNED_SCORE:
+        return named(other)
+    return None if other.score >= own.score + UNSURE_MARGIN else own
+
+
+def named(face: Face) -> Face:
+    """The face, with its direction in the name of its detector if it is not upright."""
+    return replace(face, detector=f"{face.detector}+turned") if face.turn else face
 
 
 def _seen(photo: Photo, face: Face, size: int, turn: int) -> Face | None:

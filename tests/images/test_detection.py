@@ -114,6 +114,17 @@ def test_a_face_in_a_photo_that_lies_on_its_side_is_found(photo: Photo, turn: in
     assert all(x < eye[0] < x + w and y < eye[1] < y + h for eye in (found.left_eye, found.right_eye))
 
 
+@pytest.mark.parametrize(("x", "y"), [(100, 0), (100, 20), (140, 0)])
+def test_a_face_upside_down_is_recognised_although_it_looks_like_an_upright_one(photo: Photo, x: int, y: int) -> None:
+    part = photo[y : y + 160, x : x + 160]
+    turned = np.ascontiguousarray(part[::-1, ::-1])
+    assert looks.look(turned, 192, 0.5)[0].score > 0.87  # in the first, upright look
+    (upright, *_), (found, *_) = (find_faces(picture, main_only=True) for picture in (part, turned))
+    assert (upright.turn, found.turn) == (0, 2)
+    back = [(159 - eye[0], 159 - eye[1]) for eye in (found.left_eye, found.right_eye)]
+    assert np.abs(np.subtract(back, (upright.left_eye, upright.right_eye))).max() < 0.03 * upright.eye_distance
+
+
 @pytest.fixture(scope="module")
 def crowd(photo: Photo) -> tuple[Photo, list[tuple[int, int]]]:
     """A 12-megapixel wall of bricks with 12 heads of 45 pixels, and their corners."""
@@ -154,6 +165,12 @@ def test_a_smiley_is_no_face() -> None:
     assert kind == "smileys"
     assert looks.look(picture, 192, 0.5)
     assert find_faces(picture) == []
+
+
+@pytest.mark.parametrize("number", [13, 165])
+def test_a_smiley_that_only_a_retry_finds_is_no_face(number: int) -> None:
+    kind, picture = faceless(number, seed=1)
+    assert (kind, find_faces(picture)) == ("smileys", [])
 
 
 def test_an_unknown_look_is_named(photo: Photo) -> None:
