@@ -22,6 +22,7 @@ from agecli.core.errors import DiskFullError, InputError
 from agecli.core.reading import MOST_TABLE, check_size
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # no space left on the device
+WRITTEN = "user.agecli.written"  # extended attribute
 LONGEST_LINE = 1 << 16  # characters of the first line of a CSV file, in which delimiters are counted
 DELIMITERS = ",;\t"  # of CSV files; the others come from spreadsheets of other countries
 
@@ -53,6 +54,7 @@ def write_whole(path: Path, sync: bool = True, follow: bool = True) -> Iterator[
         umask = os.umask(0)
         os.umask(umask)
         part.chmod(0o666 & ~umask)  # mkstemp makes files that only the owner can read
+        _mark_written(part)
         os.replace(part, path)
     except BaseException as error:
         if part is not None:
@@ -61,6 +63,28 @@ def write_whole(path: Path, sync: bool = True, follow: bool = True) -> Iterator[
         if isinstance(error, OSError) and error.errno in FULL:
             raise disk_full(path, error) from error
         raise
+
+
+def _mark_written(path: Path) -> None:
+    """Note size and time of a file in an extended attribute, where the file system has them."""
+    about = path.stat()
+    if hasattr(os, "setxattr"):  # on Linux
+        with suppress(OSError):
+            os.setxattr(path, WRITTEN, f"{about.st_size} {about.st_mtime_ns}".encode())
+
+
+def was_edited(path: Path) -> bool:
+    """Whether a file was changed, or saved by another program, since `write_whole` wrote it.
+
+    False where that can't be known: on file systems without extended attributes.
+    """
+    if not hasattr(os, "getxattr"):
+        return False
+    about = path.stat()
+    try:
+        return os.getxattr(path, WRITTEN) != f"{about.st_size} {about.st_mtime_ns}".encode()
+    except OSError as error:
+        return error.errno == errno.ENODATA
 
 
 def _short(name: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agecli.core.errors import InputError
-from agecli.core.files import is_stream
+from agecli.core.files import is_stream, was_edited
 
 HEAD = 1 << 16  # bytes at both ends of a file that are looked at
 HEADER = 1 << 24  # bytes of the header of a checkpoint that are looked at
@@ -51,7 +51,14 @@ def check_output(path: Path, kinds: Iterable[str], inputs: Iterable[str | Path] 
         return
     if any(os.path.exists(name) and path.samefile(name) for name in inputs):
         raise InputError(f"{path} is an input of this command and is not replaced", hint="write to another file")
-    if not force and kind_of(path) not in {*kinds, "empty"}:
+    if force or (kind := kind_of(path)) == "empty":
+        return
+    if kind in kinds and was_edited(path):
+        raise InputError(
+            f"{path} was changed since agecli wrote it, or copied",
+            hint="write to another file, or replace it with --force",
+        )
+    if kind not in kinds:
         raise InputError(
             f"{path} exists, and was not written by a command like this one",
             hint="write to another file, or replace it with --force",

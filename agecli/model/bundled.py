@@ -49,7 +49,8 @@ def name_of(path: Path) -> str:
 def check_checkpoint_file(path: Path) -> None:
     """Check, without torch, that a path can be a checkpoint.
 
-    Raises MissingError if there is no such file, InputError for a folder and for an ONNX file.
+    Raises MissingError if there is no such file, InputError for a folder, for an ONNX file and for any other file that does
+    not begin as a safetensors file does: with the length of a header, and a header in JSON.
     """
     if path.is_dir():
         raise InputError(f"{path} is a folder", hint=f"name a checkpoint in it: {path / 'fold-1' / 'best.safetensors'}")
@@ -63,3 +64,10 @@ def check_checkpoint_file(path: Path) -> None:
         )
     if path.suffix == ".onnx":
         raise InputError(f"{path} is an exported graph", hint="name the checkpoint (.safetensors) it was made of")
+    with path.open("rb") as file:
+        length, brace = int.from_bytes(file.read(8), "little"), file.read(1)
+    if brace != b"{" or length > path.stat().st_size:
+        raise InputError(
+            f"{path} is no model: neither a whole safetensors file nor ONNX",
+            hint="name a checkpoint (.safetensors), or an exported model (.onnx); was the copy cut short?",
+        )

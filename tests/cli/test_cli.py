@@ -258,7 +258,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(toy: Path) -> None:
         (("predict", "x.jpg", "-m", "gone.safetensors"), 3, "there is no checkpoint gone.safetensors"),
         (("predict", "x.jpg", "--no-detect", "-m", ".", "--readout", "best"), 2, "mean, median, mode"),
         (("predict", "x.jpg", "--no-detect", "-m", "."), 2, "fold-1/best.safetensors"),
-        (("evaluate", "pyproject.toml", "--data", "."), 2, "not a whole safetensors file"),
+        (("evaluate", "pyproject.toml", "--data", "."), 2, "is no model: neither a whole safetensors file"),
         (("toy", "."), 2, "not empty"),
         (("evaluate",), 2, "name a folder with --data DIR"),
         (("evaluate", "gone"), 3, "there is no run or checkpoint gone"),

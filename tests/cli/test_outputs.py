@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from PIL import Image
 
 import agecli
 from agecli.core.errors import InputError
+from agecli.core.files import WRITTEN
 from agecli.core.outputs import PAGE, TABLES, kind_of
 from agecli.core.records import RECORD_COLUMNS
 from agecli.datasets import auditing, contact_sheet, label_checks, splitting
@@ -188,3 +190,34 @@ def test_files_of_users_are_foreign(tmp_path: Path, photos: Path) -> None:
         assert kind_of(tmp_path / "x") == "foreign"
     assert kind_of(photos / "labels.csv") == "foreign"
     assert kind_of(next((photos / "images").iterdir())) == "foreign"
+
+
+@pytest.mark.parametrize("edit", ["append", "replace", "copy"])
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_a_table_that_the_user_changed_is_not_replaced(photos: Path, tmp_path: Path, name: str, edit: str) -> None:
+    command = ("predict", photos / "images", "--no-detect", "-o", tmp_path / name)
+    assert [invoke(*command).exit_code for _ in "12"] == [0, 0]  # its own, unchanged
+    path = tmp_path / name
+    if not hasattr(os, "getxattr") or WRITTEN not in os.listxattr(path):
+        pytest.skip("the file system has no extended attributes")
+    content = path.read_bytes()
+    if edit == "append":
+        with path.open("ab") as file:
+            file.write(b"\n")
+    else:
+        path.unlink()
+        path.write_bytes(content)  # as an editor or a spreadsheet saves it
+    edited = path.read_bytes()
+    done = invoke(*command)
+    assert (done.exit_code, path.read_bytes()) == (2, edited)
+    assert f"{path} was changed since agecli wrote it" in done.output
+    assert invoke(*command, "--force").exit_code == 0
+    assert path.read_bytes() == content
+
+
+def test_a_photo_is_no_model_with_and_without_torch(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    photo = next((photos / "images").iterdir())
+    monkeypatch.setattr("agecli.model.predictors.require", lambda *names, **about: pytest.fail("it asks for torch"))
+    done = invoke("predict", photo, "--model", photo)
+    assert done.exit_code == 2
+    assert f"{photo} is no model" in done.output
