@@ -1,4 +1,4 @@
-"""The default model, rebuilt from its data sets: preprocess, clean, train in four stages, average, widen, export.
+"""The default model, rebuilt from its data sets: preprocess, clean, train in six stages, widen, export.
 
     python models/recipe/build.py WORK --weights EDGEFACE --train UTKFACE AAF APPA WIKI --apart FGNET
 
@@ -21,6 +21,7 @@ from pathlib import Path
 BACKBONE = "edgeface_s"  # faces are cut as it needs them: one frame for all sets
 TEST, VAL = 0.10, 0.09  # shares of each training set
 STAGES = ("frozen", "first", "second", "third")  # each goes on from the best checkpoint of the one before
+FROZEN = ("frozen", "forest")  # stages on cached features
 OLDER = 0.35  # share of the second stage in the average with the third
 RANKS = 2  # processes with one thread each: twice as fast as one with two threads on a busy machine
 
@@ -83,7 +84,7 @@ def train(stage: Path, faces: Path, *options: object) -> None:
     settings = Path(__file__).with_name(f"{stage.name}.toml")
     chosen = ("--resume",) if begun else ("--config", settings, *options)
     arguments = ("agecli", "train", "--data", faces, "--setup", "column", "--out", stage, *chosen)
-    if stage.name == STAGES[0]:  # on cached features, one process is enough
+    if stage.name in FROZEN:  # on cached features, one process is enough
         run("-m", *arguments)
     else:
         run("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", RANKS, "-m", *arguments)
@@ -172,7 +173,10 @@ def main() -> None:
         run(here / "leave_out.py", work, "--weights", asked.weights)
     second, third = (work / stage / "fold-1/best.safetensors" for stage in STAGES[-2:])
     average(second, third, work / "faces", work / "average.safetensors")
-    widen(work / "average.safetensors", work / "leave-out.csv", work / "widened.safetensors")
+    train(work / "forest", work / "faces", "--weights", work / "average.safetensors", "--freeze")
+    run(here / "weigh.py", work)
+    train(work / "fourth", work / "weighted", "--init", work / "forest/fold-1/best.safetensors")
+    widen(work / "fourth/fold-1/best.safetensors", work / "leave-out.csv", work / "widened.safetensors")
     ship(work / "widened.safetensors", work / "faces", asked.out)
 
 
