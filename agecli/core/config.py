@@ -34,6 +34,9 @@ class AgesConfig:
     readout: Literal["paper", "mean", "median", "mode"] = setting(
         "paper", "how an age is read from a distribution; paper: mean for drf, mode for dldlf"
     )
+    prior: float = setting(
+        0.0, "power of the prior 1 / (age + 3) that distributions are multiplied by; 0: none", least=0, most=10
+    )  # against too high ages of young people, see models/README.md
 
 
 @dataclass(frozen=True)

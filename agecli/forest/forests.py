@@ -29,10 +29,12 @@ class Top(nn.Module):
     """Base class of the heads, which turn the units of f into ages. The training loop uses only these methods."""
 
     readout: Readout  # how an age is read from the pmf; by default as in the paper
+    prior: Tensor | None  # (A,): pmfs are multiplied by it and normalised
 
     def __init__(self, grid: AgeGrid) -> None:
         super().__init__()
         self.grid = grid
+        self.register_buffer("prior", None, persistent=False)  # made from the settings
 
     def start(self, ages: Tensor, source: torch.Generator) -> None:
         """Initialise from the training ages (n,), in years, before the first iteration; `source` draws random numbers."""
@@ -68,6 +70,14 @@ class Top(nn.Module):
         raise NotImplementedError
 
 
+def with_prior(pmf: Tensor, prior: Tensor | None) -> Tensor:
+    """p(y | x) * prior(y), normalised again: for people of other ages than those of the training.   (B, A), (A,) -> (B, A)"""
+    if prior is None:
+        return pmf
+    weighted = pmf * prior.to(pmf.dtype)
+    return weighted / weighted.sum(-1, keepdim=True)
+
+
 class Forest(Top):
     """K trees over the units of f. Subclasses define the leaves.
 
@@ -100,7 +110,8 @@ class Forest(Top):
 
     def pmf(self, routing: Tensor) -> Tensor:
         """The mean over the trees of their mixtures of leaves.   (B, K, L) -> (B, A)"""
-        return torch.einsum("bkl,kla->ba", routing.exp(), self.leaf_pmf().to(routing.dtype)) / routing.shape[1]
+        pmf = torch.einsum("bkl,kla->ba", routing.exp(), self.leaf_pmf().to(routing.dtype)) / routing.shape[1]
+        return with_prior(pmf, self.prior)
 
     def finished(self) -> nn.Module:
         """Routing and one matrix product with the tabulated leaves."""
@@ -120,7 +131,8 @@ class LeafTable(nn.Module):
     def forward(self, units: Tensor) -> Tensor:
         """The mean over the trees of their mixtures of leaves.   (B, M) -> (B, A)"""
         K, L, A = self.leaves.shape
-        return self.forest.route(units).exp().reshape(-1, K * L) @ self.leaves.reshape(K * L, A) / K
+        pmf = self.forest.route(units).exp().reshape(-1, K * L) @ self.leaves.reshape(K * L, A) / K
+        return with_prior(pmf, self.forest.prior)
 
 
 class GaussianForest(Forest):

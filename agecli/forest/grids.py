@@ -42,3 +42,12 @@ def gaussian_pmf(mean: Tensor, variance: Tensor, grid: AgeGrid) -> Tensor:
         above = ((log_density + slope * offset).softmax(-1) * offset).sum(-1, keepdim=True) > 0
         low, high = torch.where(above, low, slope), torch.where(above, slope, high)
     return (log_density + (low + high) / 2 * offset).softmax(-1)
+
+
+def youth_prior(grid: AgeGrid, power: float) -> Tensor:
+    """(age + 3) ** -power for each year of the grid, scaled to a maximum of 1.   (A,), float32
+
+    Log-uniform but for the first years: with power 1, an age between 10 and 20 is as likely as one between 23 and 43.
+    """
+    weight = (years(grid, torch.zeros(1, dtype=torch.float64)) + 3) ** -power
+    return (weight / weight.max()).float()

@@ -11,6 +11,7 @@ from agecli.core.seeding import derive
 from agecli.forest import categorical
 from agecli.forest.forests import CategoricalForest, GaussianForest, Top
 from agecli.forest.gaussian import Gaussians
+from agecli.forest.grids import youth_prior
 from agecli.forest.regression import Regression
 from agecli.forest.routing import draw_phi
 from agecli.images.reading import PictureSpec
@@ -130,6 +131,8 @@ def build_forest(config: Config, phi: Tensor, grid: AgeGrid) -> Top:
         top = GaussianForest(phi, unknown, grid, forest.variance_floor, forest.leaf_init, posterior, forest.noise)
     if config.ages.readout != "paper":
         top.readout = config.ages.readout
+    if config.ages.prior:
+        top.prior = youth_prior(grid, config.ages.prior)
     return top
 
 

@@ -10,6 +10,7 @@ from agecli.core.ages import AgeGrid
 from agecli.forest import categorical
 from agecli.forest.forests import CategoricalForest, Forest, GaussianForest
 from agecli.forest.gaussian import Gaussians
+from agecli.forest.grids import youth_prior
 from agecli.forest.regression import Regression
 from agecli.forest.routing import draw_phi
 from agecli.forest.starts import start_gaussians
@@ -44,6 +45,18 @@ def test_the_loss_of_a_forest_is_the_mean_of_its_trees_losses() -> None:
         trees = [one_tree(forest, k) for k in range(3)]
         losses = [tree.energy(tree.route(UNITS), Y, T=0.7)[0] for tree in trees]
         assert torch.allclose(E, torch.stack(losses).mean())
+
+
+def test_a_prior_multiplies_the_distributions_and_lowers_ages() -> None:
+    for forest in forests():
+        before = forest.pmf(forest.route(UNITS))
+        forest.prior = youth_prior(GRID, 1.0).double()
+        after = forest.pmf(forest.route(UNITS))
+        assert torch.allclose(after.sum(-1), torch.ones(5, dtype=torch.double))
+        odds = (after[:, 40] / after[:, 17]) / (before[:, 40] / before[:, 17])
+        assert torch.allclose(odds, torch.full_like(odds, 20 / 43))
+        assert torch.allclose(forest.finished()(UNITS.float()).double(), after, atol=1e-6)
+        assert (after @ torch.arange(81.0).double() < before @ torch.arange(81.0).double()).all()
 
 
 def test_a_unit_that_several_trees_share_gets_the_sum_of_their_gradients() -> None:

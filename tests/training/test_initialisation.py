@@ -13,7 +13,7 @@ from agecli.core.config import Config, replace
 from agecli.core.errors import InputError
 from agecli.core.files import read_csv
 from agecli.model.bundled import named
-from agecli.model.checkpoint import Checkpoint, load_checkpoint
+from agecli.model.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from agecli.training.initialisation import first_model, load_initial, take_over
 from tests.training.test_train import TINY
 
@@ -29,6 +29,15 @@ def trained(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def inherit(changes: dict[str, Any], asked: dict[str, Any]) -> Config:
     config = replace(Config(), changes)
     return take_over(config, asked, load_initial(config))
+
+
+def test_the_prior_over_ages_is_not_inherited(trained: Path, tmp_path: Path) -> None:
+    known = load_checkpoint(trained)
+    prior = replace(known.config, {"ages.prior": 1.0})
+    save_checkpoint(tmp_path / "prior.safetensors", known.model, prior, known.notes, known.calibration)
+    init = {"init": str(tmp_path / "prior.safetensors")}
+    assert inherit(init, {}).ages.prior == 0
+    assert inherit(init, {"ages.prior": 0.5}).forest.trees == 3
 
 
 def test_it_begins_as_the_model_that_it_goes_on_from(trained: Path) -> None:
