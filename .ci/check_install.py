@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 LIMIT = 130e6  # bytes of wheels, our own included
-ABSENT = ("torch", "torchvision", "timm", "onnx", "scipy", "h5py", "matplotlib", "dlib")
+ABSENT = ("torch", "torchvision", "timm", "onnx", "scipy", "h5py", "matplotlib", "dlib", "starlette", "uvicorn")
 WORKING = (
     "info",
     "predict example.jpg --format jsonl",
@@ -111,9 +111,10 @@ def check_commands(python: Path, work: Path) -> None:
         error, hint = done.stderr.splitlines()
         print("           ", error)
         assert hint == " hint: pip install 'agecli[train]'", hint
-    done = agecli(python, work, "predict example.jpg --detector hog")
-    assert done.returncode == 3, done.stderr
-    assert "pip install 'agecli[detectors]'" in done.stderr, done.stderr
+    for command, extra in (("predict example.jpg --detector hog", "detectors"), ("serve --port 0", "serve")):
+        done = agecli(python, work, command)
+        assert done.returncode == 3, done.stderr
+        assert f"pip install 'agecli[{extra}]'" in done.stderr, done.stderr
 
 
 def agecli(python: Path, work: Path, command: str) -> subprocess.CompletedProcess[str]:

@@ -96,6 +96,14 @@ def test_a_model_that_is_not_there_ends_the_server_with_its_error(cli: Cli) -> N
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("module", ["starlette", "uvicorn", "python_multipart"])
+def test_without_its_extra_the_command_says_what_to_install(module: str) -> None:
+    code = f"import sys; sys.modules[{module!r}] = None; sys.argv[1:] = ['serve']; from agecli.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    expected = f"error: `agecli serve` needs {module}, which is not installed\n hint: pip install 'agecli[serve]'\n"
+    assert (done.returncode, done.stderr) == (3, expected)
+
+
 def test_a_port_that_is_taken_is_an_error_with_a_hint(server: Running) -> None:
     done = invoke("serve", "--port", server.port)
     assert done.exit_code == 2
