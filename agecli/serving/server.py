@@ -24,6 +24,7 @@ from agecli.serving.settings import Settings, is_loopback
 log = logging.getLogger("agecli")
 MOST_CONNECTIONS = 500  # more get 503; a process may usually have 1024 open files
 HEAD_SECONDS = 10  # for the head of a request on an open connection
+READ_SECONDS = 60  # for a client to read what is ready for it, beyond 64 KB
 KEEP_ALIVE = 5  # seconds that an idle connection stays open
 POLL_EVERY = 0.1  # seconds
 
@@ -31,10 +32,12 @@ POLL_EVERY = 0.1  # seconds
 class Connection(H11Protocol):
     """A connection that is closed if the head of its next request does not arrive within HEAD_SECONDS.
 
-    uvicorn has no such limit: connections that send nothing would take all places.
+    So is one whose client does not read an answer for READ_SECONDS. uvicorn has no such limits: connections that send or
+    read nothing would take all places.
     """
 
     head_timer: asyncio.TimerHandle | None = None
+    read_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has connected."""
@@ -55,6 +58,22 @@ class Connection(H11Protocol):
         """The connection has ended."""
         super().connection_lost(exc)
         self._stop_watching()
+        self._stop_waiting()
+
+    def pause_writing(self) -> None:
+        """The client does not read as quickly as answers are written."""
+        super().pause_writing()
+        self.read_timer = self.loop.call_later(READ_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The client has read."""
+        super().resume_writing()
+        self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
+        if self.read_timer:
+            self.read_timer.cancel()
+            self.read_timer = None
 
     def send_400_response(self, msg: str) -> None:
         """Answer bytes that are no HTTP request, in the form of all errors."""

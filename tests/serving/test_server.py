@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -31,6 +32,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+LARGE = 30_000_000  # bytes: more than what sockets keep
 SECRET = "holiday-of-anna"
 
 
@@ -162,8 +164,15 @@ async def ask(app: Any, method: str, path: str) -> tuple[int, dict[str, str]]:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """The port of an empty server that waits for the head of a request for half a second only."""
     monkeypatch.setattr(server, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(server, "READ_SECONDS", 0.5)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/large":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            for _ in range(LARGE // 100_000):
+                await send({"type": "http.response.body", "body": bytes(100_000), "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+            return
         await asyncio.sleep(1)  # longer than the limit, which is for heads only
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body", "body": b""})
@@ -183,6 +192,18 @@ def test_a_connection_that_sends_no_request_is_closed(impatient: int, begin: byt
         connection.sendall(begin)
         with suppress(ConnectionResetError):
             assert connection.recv(100) == b""  # the end; a TimeoutError is a failure
+
+
+@pytest.mark.parametrize("waits", [0.0, 1.5])
+def test_a_client_that_does_not_read_its_answer_is_cut_off(impatient: int, waits: float) -> None:
+    with socket.create_connection(("127.0.0.1", impatient), timeout=20) as connection:
+        connection.sendall(b"GET /large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        time.sleep(waits)
+        count = 0
+        with suppress(ConnectionResetError):
+            while data := connection.recv(1_000_000):
+                count += len(data)
+    assert (count > LARGE) == (waits == 0)
 
 
 def test_a_request_in_progress_is_not_cut_off_by_the_limit_for_heads(impatient: int) -> None:
