@@ -13,6 +13,7 @@ from typing import Any
 
 import typer
 
+from agecli.cli.arguments import without_options
 from agecli.cli.progress import Bars
 from agecli.core.errors import InputError, Interrupted
 from agecli.core.parallel import cores
@@ -82,7 +83,7 @@ def predict_shards(
         check_inputs=shard is None,
     )
     if script is not None:
-        sys.stdout.write(write_script(script, without_script(sys.argv[1:]), plan.base, plan.shards, count))
+        sys.stdout.write(write_script(script, without_options(sys.argv[1:], "--script"), plan.base, plan.shards, count))
         return
     job = replace(job, plan=plan.key)
     numbers = select(shard, plan.shards, os.environ)
@@ -120,15 +121,3 @@ def report(out: Path, plan: Plan, done: Progress) -> None:
     if done.failed:
         typer.echo(f"{done.failed} of {done.inputs} inputs gave no age; their records say why", err=True)
         raise typer.Exit(1)
-
-
-def without_script(arguments: Sequence[str]) -> list[str]:
-    """The arguments of this command without `--script SYSTEM`."""
-    kept: list[str] = []
-    rest = iter(arguments)
-    for argument in rest:
-        if argument == "--script":
-            next(rest, None)
-        elif not argument.startswith("--script="):
-            kept.append(argument)
-    return kept

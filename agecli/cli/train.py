@@ -12,6 +12,7 @@ import typer
 from agecli.cli.options import form_of, listen
 from agecli.cli.run_options import RunOptions, with_run_options
 from agecli.core.config import OPTIONS
+from agecli.core.errors import InputError
 
 Seed = Annotated[
     str | None,
@@ -27,6 +28,16 @@ def train(
     log: Annotated[
         str | None, typer.Option(help="Log curves for an experiment tracker.", metavar="tensorboard|wandb")
     ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N|env", help="Train every N-th fold from fold I + 1 on; env: as the job array says."),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS|FILE|local:N", help="Train the folds on a Dask cluster: tcp://host:8786, scheduler.json, …"
+        ),
+    ] = None,
 ) -> None:
     """Train a model on faces with ages, for every fold of a setup.
 
@@ -39,6 +50,7 @@ def train(
     quiet = run.quiet or not main_rank
     listen(quiet, run.verbose)
     keywords = run.keywords()
+    from agecli.cli.fold_cluster import train_on_cluster
     from agecli.cli.monitor import TrainingBars
     from agecli.core.seeds import parse_seeds
     from agecli.reports.columns import TERMINAL_RUN
@@ -50,8 +62,15 @@ def train(
     from agecli.training.train import train as train_model
 
     seeds = parse_seeds(seed)
+    if (shard or cluster) and (len(seeds) > 1 or run.folds or (shard and cluster)):
+        raise InputError("--shard, --cluster, --folds and several seeds exclude each other", hint="choose one of them")
+    if shard:
+        keywords["shard"] = shard
     with TrainingBars(quiet) as bars:
         listener = Listeners(bars, make_tracker(log)) if log and main_rank else bars
+        if cluster:
+            train_on_cluster(cluster, run.data, {**keywords, **options, "seed": (*seeds, None)[0]}, bars)
+            keywords["resume"] = True  # all folds are finished: what is left is the report
         if len(seeds) > 1:
             report = train_seeds(seeds, run.data, **keywords, **options, listener=listener)
         else:

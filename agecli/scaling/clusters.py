@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agecli.core.errors import AgecliError, InputError, MissingError
 from agecli.core.extras import require
@@ -22,6 +22,8 @@ from agecli.scaling.engines import POLL, Counter, Progress, Report
 from agecli.scaling.parts import Footer, read_footers
 from agecli.scaling.plan import Plan
 
+T = TypeVar("T")
+R = TypeVar("R")
 log = logging.getLogger("agecli")
 Task = Callable[[int], Footer | None]  # makes the part of a shard; None if another process is making it
 CONNECT = 10.0  # seconds for a scheduler to answer
@@ -111,7 +113,7 @@ def _run(client: Any, key: str, waiting: deque[int], task: Task, counter: Counte
     busy: list[tuple[float, int]] = []  # when to ask again for a shard that another process does
     said = False
     while waiting or running or busy:
-        threads = _threads(client)
+        threads = cluster_threads(client)
         if not threads and not said:
             said = True
             log.warning("the cluster has no workers: waiting for some")
@@ -139,7 +141,31 @@ def _run(client: Any, key: str, waiting: deque[int], task: Task, counter: Counte
                 counter.add(footer)
 
 
-def _threads(client: Any) -> int:
+def each_done(client: Any, task: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+    """The results of a picklable function on the workers of a cluster, in the order of completion.
+
+    Raises what the function raises, and InputError if the scheduler is lost.
+    """
+    from distributed import wait
+
+    waiting, running = deque(items), list[Any]()
+    while waiting or running:
+        while waiting and len(running) < AHEAD * max(1, cluster_threads(client)):
+            running.append(client.submit(task, waiting.popleft(), pure=False))
+        try:
+            wait(running, timeout=POLL, return_when="FIRST_COMPLETED")
+        except TimeoutError:
+            pass
+        except CancelledError as error:
+            raise _lost() from error
+        for future in [future for future in running if future.done()]:
+            running.remove(future)
+            with _errors_named("a task"):
+                yield future.result(timeout=POLL)
+        cluster_threads(client)
+
+
+def cluster_threads(client: Any) -> int:
     """The number of threads of all workers. Raises InputError if the scheduler has been lost for LOST seconds."""
     end = time.monotonic() + LOST
     while True:
@@ -157,16 +183,23 @@ def _lost() -> InputError:
 
 def _result(future: Any, number: int) -> Footer | None:
     """The footer of a finished task. Raises AgecliErrors of the task, and those of Dask in words."""
+    with _errors_named(f"shard {number}"):
+        footer: Footer | None = future.result(timeout=POLL)
+    return footer
+
+
+@contextmanager
+def _errors_named(task: str) -> Iterator[None]:
+    """Raise errors of Dask as InputErrors, and those of the task as they are."""
     from distributed import KilledWorker
 
     try:
-        footer: Footer | None = future.result(timeout=POLL)
-        return footer
+        yield
     except AgecliError:
         raise
     except KilledWorker as error:
         raise InputError(
-            f"shard {number} ended its worker several times", hint="did memory run out? Use fewer threads per worker"
+            f"{task} ended its worker several times", hint="did memory run out? Use fewer threads per worker"
         ) from error
     except ModuleNotFoundError as error:
         raise InputError(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,16 @@ import torch
 
 from agecli.core.config import OPTIONS, Config, Ensemble, LeafInit, ModelName, Select, Setup
 from agecli.core.errors import InputError
-from agecli.core.locks import locked
+from agecli.core.locks import LockedError, locked
 from agecli.core.signals import stop_flag
 from agecli.datasets.protocols import leakage
 from agecli.forest import schedules
 from agecli.model.checkpoint import fingerprint
 from agecli.model.devices import keep_memory, one_thread, pick_device
 from agecli.model.fingerprint import read_fingerprint
+from agecli.scaling.engines import POLL
+from agecli.scaling.plan import FOREVER
+from agecli.scaling.selection import select
 from agecli.training import distributed
 from agecli.training.context import FeatureProgress, Listener, RunContext
 from agecli.training.folds import train_fold
@@ -31,6 +36,8 @@ from agecli.training.run_folder import check_backbone, is_run, start_run, write_
 
 log = logging.getLogger("agecli")
 WARM = 0.1  # T at the end of a run above which a warning is due
+
+PREPARE = "prepare"  # a shard without folds
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,7 @@ def train(
     device: str = "auto",
     workers: int | None = None,
     resume: bool = False,
+    shard: str | None = None,
     listener: Listener | None = None,
 ) -> Report:
     """Train a model for every fold of a setup, test it, and write a run folder.
@@ -89,6 +97,8 @@ def train(
     align: `data` holds photos, whose faces are found and aligned first, into runs/aligned.
     device: auto, cpu, cuda, cuda:N or mps.   workers: processes that read pictures.
     resume: continue the run in `out` as if it had not been stopped.   listener: callbacks while it runs.
+    shard: the share of the folds that this process does, as "0/4" or "env" (see `scaling.selection.select`), in a folder
+        that it shares with other processes; PREPARE begins the run and trains nothing.
 
     Under torchrun all ranks train one model, and rank 0 writes. Raises InputError for wrong settings or data,
     MissingError if data, weights or a device is missing, TrainingError if the loss is not finite, and Interrupted
@@ -110,7 +120,11 @@ def train(
     target = pick_device(device)
     keep_memory()
     distributed.join(target)
+    if shard is not None and distributed.ranks() > 1:
+        raise InputError("--shard is for single processes", hint="without it, torchrun shares every batch")
     try:
+        if shard is not None:
+            return _train_shard(request, shard, target, workers, listener or Listener())
         with locked(requested(request)[1], folder=True) if distributed.rank() == 0 else nullcontext():
             planned = plan_run(request)
             chosen = choose_folds(folds, len(planned.folds))
@@ -120,6 +134,34 @@ def train(
             return _report(context, planned)
     finally:
         distributed.leave()
+
+
+def _train_shard(request: Request, shard: str, device: torch.device, workers: int | None, listener: Listener) -> Report:
+    """The same for some of the folds. The run's lock is held at the beginning and at the end, a fold's while it is trained.
+
+    A fold that another process trains is waited for, and taken over if that process is killed. Each process writes the
+    report of the folds that are finished by then: the last one that of all.
+    """
+    folder = requested(request)[1]
+    with stop_flag() as stop:
+        with locked(folder, folder=True, patience=FOREVER):
+            planned = plan_run(replace(request, resume=request.resume or is_run(folder)))
+            context = _start(planned, device, workers, listener, stop)
+        if shard == PREPARE:
+            return Report(folder, [], {})
+        waiting = [number + 1 for number in select(shard, len(planned.folds), os.environ)]
+        while waiting:
+            busy = []
+            for number in waiting:
+                try:
+                    with locked(context.run.fold(number), patience=0):
+                        _train_folds(context, planned, [number])
+                except LockedError:
+                    busy.append(number)
+            if waiting := busy:
+                time.sleep(POLL)
+    with locked(folder, folder=True, patience=FOREVER):
+        return _report(context, planned)
 
 
 def _start(
