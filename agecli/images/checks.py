@@ -20,7 +20,7 @@ from agecli.images.looks import detect
 SIZE = 96  # pixels of a face in an enlarged crop; the crop is twice as wide
 MORE_SIZES = (128, 192)
 CONFIRMED = {96: 0.7, 128: 0.5}  # pixels -> least score; smileys that a retry finds have less than 0.2 at 128
-UPRIGHT_SCORE = 0.9  # of an upright look at a face; one that lies on its side has less, but one upside down up to 0.915
+UPRIGHT_SCORE = 0.905  # of an upright look; a face on its side has less, but one upside down up to 0.915
 TURNED_SCORE = 0.85  # of a turned face, at least
 TURNED_MARGIN = 0.005  # how much better than upright; the right direction is better by 0.016 and more
 UNSURE_MARGIN = 0.04  # if another direction is so much better, but below TURNED_SCORE, the face is none
@@ -39,13 +39,17 @@ def check(photo: Photo, face: Face, min_score: float) -> Face | None:
     return best if best and best.score >= min_score else None
 
 
-def check_first(photo: Photo, face: Face, min_score: float) -> Face | None:
-    """A face of the first look as it is, or in another direction; None if it is not confirmed at any of three sizes."""
+def check_first(photo: Photo, face: Face, min_score: float, turn: bool = True) -> Face | None:
+    """A face of the first look as it is, or in another direction; None if it is not confirmed at any of three sizes.
+
+    turn: whether its direction is checked, too.
+    """
     seen = _seen(photo, face, SIZE, face.turn)
-    others = (2,) if face.score >= UPRIGHT_SCORE else (1, 2, 3)
-    best = _best_direction(photo, face, seen, [(face.turn + turn) % 4 for turn in others])
-    if best is None or best.turn != face.turn:
-        return best
+    if turn:
+        others = (2,) if face.score >= UPRIGHT_SCORE else (1, 2, 3)
+        best = _best_direction(photo, face, seen, [(face.turn + more) % 4 for more in others])
+        if best is None or best.turn != face.turn:
+            return best
     more = (_seen(photo, face, size, face.turn) for size in MORE_SIZES)
     return named(face) if any(found and found.score >= min_score for found in chain([seen], more)) else None
 

@@ -26,11 +26,15 @@ SECOND_SIDE = 640  # enough for most small faces
 WORTH_SECOND, WORTH_TILES = 256, 800  # pixels of the long side; a smaller photo shows nothing more in the next look
 AUTO_PIXELS, CLOSER_PIXELS = 5_000_000, 16_000_000  # of the look in tiles
 FIRST_SCORE = 0.5  # of the first look; the usual threshold of 0.9 misses a third of the children in FG-NET
-SURE_SCORE = 0.915  # of the first look: needs no check. One in a thousand faces that are upside down has more
+NO_SMILEY = 0.9  # of the first look; pictures without a face have less
+SURE_SCORE = 0.915  # of the first look: surely upright. One in a thousand faces that are upside down has more
 CLOSER_SCORE = 0.4  # of faces that only another look finds, all of which are checked: 16 pixels are enough then
 FIRST_CHECK, CLOSER_CHECK = 0.6, 0.7  # least scores of the check: smileys reach 0.46, stars 0.66
 MOST_CHECKS = 200  # faces of a closer look that are checked, the highest scores first
 SMALL_FIRST = 24  # pixels in the first look; the boxes of smaller faces are refined by the check
+LARGE_SHARE = (
+    0.06  # of the photo's area; the faces that the first look misses beside such a face have a tenth of its area
+)
 SMALL_SHARE = 0.05  # of the photo's area; where the faces cover less, there may be others that are smaller
 SMALL_FACE = 24  # pixels in the second look; where a face is smaller, there may be others that it missed
 STRIP = 8  # ratio of the sides above which a photo is a strip, in which nothing is retried
@@ -78,8 +82,8 @@ def check_looks(name: str) -> None:
 
 def _yunet(photo: Photo, looks: str, main_only: bool) -> list[Face]:
     """The faces by all looks that the options and the photo ask for, with YuNet's eyes."""
-    faces = _checked_first(photo, _first_look(photo))
-    enough = looks == "fast" or (main_only and bool(faces) and looks == "auto")
+    faces = _checked_first(photo, _first_look(photo), compared=True)
+    enough = looks == "fast" or (looks == "auto" and ((main_only and bool(faces)) or _is_portrait(photo, faces)))
     if not enough and max(photo.shape[:2]) > WORTH_SECOND:
         found = look(photo, min(SECOND_SIDE, max(photo.shape[:2])), CLOSER_SCORE)
         faces += _checked_closer(photo, found, faces)
@@ -104,17 +108,22 @@ def _highest(faces: list[Face]) -> float:
     return max((face.score for face in faces), default=0.0)
 
 
-def _checked_first(photo: Photo, faces: list[Face]) -> list[Face]:
-    """The faces of the first look without those that a check refutes."""
+def _checked_first(photo: Photo, faces: list[Face], compared: bool = False) -> list[Face]:
+    """The faces of the first look without those that a check refutes.
+
+    compared: whether the photo was looked at in other directions, in which its best face has no higher score.
+    """
     small = SMALL_FIRST / FIRST_SIDE * max(photo.shape[:2])
+    best = _highest(faces)
     checked: list[Face | None] = []
     for face in faces:
-        if face.score >= SURE_SCORE and not face.turn:
+        upright = not face.turn and (face.score >= SURE_SCORE or (compared and face.score == best))
+        if face.score >= NO_SMILEY and upright:
             checked.append(face)
         elif max(face.box[2:]) < small:
             checked.append(check(photo, face, CLOSER_CHECK))
         else:
-            checked.append(check_first(photo, face, FIRST_CHECK))
+            checked.append(check_first(photo, face, FIRST_CHECK, turn=not upright))
     return [face for face in checked if face]
 
 
@@ -123,6 +132,11 @@ def _checked_closer(photo: Photo, found: list[Face], known: list[Face]) -> list[
     new = distinct(found, known)[:MOST_CHECKS]
     checked = (check(photo, face, CLOSER_CHECK) for face in new)
     return distinct([face for face in checked if face], known)
+
+
+def _is_portrait(photo: Photo, faces: list[Face]) -> bool:
+    """Whether a face covers so much of a photo that others which the first look missed are in the background."""
+    return any(face.size >= LARGE_SHARE * photo.shape[0] * photo.shape[1] for face in faces)
 
 
 def _may_have_more(photo: Photo, faces: list[Face]) -> bool:

@@ -145,6 +145,25 @@ def test_the_small_faces_of_a_large_photo_are_found_once_each(crowd: tuple[Photo
     assert find_faces(wall, looks="fast") == []
 
 
+def test_a_portrait_is_looked_at_once_and_closely_if_that_is_asked_for(
+    photo: Photo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides: list[int] = []
+
+    def measured(photo: Photo, min_score: float) -> list[Face]:
+        sides.append(max(photo.shape[:2]))
+        return detect(photo, min_score)
+
+    detect = looks.detect
+    monkeypatch.setattr(looks, "detect", measured)
+    portrait = np.asarray(Image.fromarray(photo[:300, 80:380]).resize((900, 900)))
+    (face,) = find_faces(portrait)
+    assert face.size > 0.06 * 900 * 900
+    assert max(sides) == 192
+    assert len(find_faces(portrait, looks="closer")) == 1
+    assert max(sides) > 640
+
+
 def test_tiles_are_bounded_and_cover_the_photo(monkeypatch: pytest.MonkeyPatch) -> None:
     shapes: list[tuple[int, ...]] = []
 
