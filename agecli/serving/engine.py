@@ -6,6 +6,7 @@ import asyncio
 import io
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,7 +71,7 @@ class Engine:
         self.batcher: Batcher | None = None
 
     def load(self) -> None:
-        """Load the model and start the workers; each has found faces once when this returns. Raises AgecliError."""
+        """Load the model and start the workers, which look for faces once to load their detectors. Raises AgecliError."""
         settings = self.settings
         estimator = load(settings.model, settings.device)
         cropper = face_cropper(estimator.card, estimator.model, Options())
@@ -80,7 +81,10 @@ class Engine:
         Image.new("RGB", (64, 64)).save(blank, "PNG")
         upload = Upload(blank.getvalue(), cropper, 10**6)
         for future in [self.workers.submit(read_upload, upload) for _ in range(2 * settings.workers)]:
-            future.result()
+            with suppress(
+                CrashedError
+            ):  # on a busy machine, the first photo of a process can exceed a short time limit
+                future.result()
         face = PhotoFaces(NAME, (Crop((0, 0, size, size), None, np.zeros((3, size, size), np.uint8)),))
         self.model_thread.submit(estimate_photos, estimator.predictor, [(face, False)], settings.batch_size).result()
         loaded = Loaded(estimator, cropper, estimator.model.name, file_hash(estimator.model))

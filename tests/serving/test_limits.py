@@ -23,7 +23,7 @@ from tests.serving.test_api import FORM, form
 @pytest.fixture(scope="module")
 def strict() -> Iterator[Running]:
     """A server with small limits."""
-    limits = ("--max-body", 1, "--max-pixels", 2, "--max-batch", 3, "--queue", 2, "--upload-timeout", 1, "--timeout", 2)
+    limits = ("--max-body", 1, "--max-pixels", 2, "--max-batch", 3, "--queue", 2, "--upload-timeout", 2, "--timeout", 6)
     with running(*limits, "--max-memory", 0.4, "-v") as server:
         yield server
 

@@ -106,6 +106,11 @@ def test_without_its_extra_the_command_says_what_to_install(module: str) -> None
     assert (done.returncode, done.stderr) == (3, expected)
 
 
+def test_a_time_limit_that_is_too_short_to_load_the_detectors_does_not_end_the_server(portrait: bytes) -> None:
+    with running("--timeout", 0.2) as started:  # a tenth of a second for the first photo of a process
+        assert started.predict(portrait).status in (200, 504)
+
+
 def test_a_port_that_is_taken_is_an_error_with_a_hint(server: Running) -> None:
     done = invoke("serve", "--port", server.port)
     assert done.exit_code == 2
