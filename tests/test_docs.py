@@ -58,7 +58,9 @@ def test_each_label_in_the_code_stands_in_the_table() -> None:
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "models/README.md", *sorted((ROOT / "docs").glob("*.md"))]
 OTHERS = {  # not agecli's options
     *("--read-only", "--tmpfs", "--cap-drop", "--security-opt", "--env", "--data-binary"),  # podman and curl
-    "--nproc-per-node",
+    *("--array", "--cpus-per-task", "--job-name", "--mem", "--mem-per-cpu", "--ntasks", "--requeue"),  # SLURM
+    *("--memory-limit", "--nthreads", "--scheduler-file"),  # Dask
+    *("--nproc-per-node", "--nnodes", "--max-restarts", "--rdzv-backend", "--rdzv-endpoint"),  # torchrun
     "--help",
     "--version",
     "--install-completion",

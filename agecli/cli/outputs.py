@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from agecli.cli.options import form_of
+from agecli.core.errors import InputError
 from agecli.core.outputs import check_output
 
 OUTPUTS = {  # parameters that name a file to write, and the kinds of files that it may replace
@@ -27,11 +29,20 @@ class Command(typer.core.TyperCommand):
         """Run the command. Raises InputError if it would replace an input or, without --force, a file of the user."""
         params = ctx.params
         for name, kinds in OUTPUTS.items():
+            _check_local(params.get(name))
             for path in _files(params.get(name)):
                 check_output(path, kinds, _inputs(params), bool(params.get("force")))
         if ctx.info_name != "predict" and params.get("output") and not params.get("form", True):
             form_of(None, Path(params["output"]))  # an unknown ending; `predict` has more formats, and checks them
         return super().invoke(ctx)
+
+
+def _check_local(value: str | Path | None) -> None:
+    """Raise InputError for an address, of which a path would make folders such as `s3:`."""
+    if value is not None and re.match(r"[a-z][a-z0-9+.-]+:/", str(value)):
+        raise InputError(
+            f"{value} is an address, and outputs are files here", hint="write to a folder, and copy it then"
+        )
 
 
 def _files(value: str | Path | None) -> list[Path]:
