@@ -32,8 +32,8 @@ class Command(typer.core.TyperCommand):
             _check_local(params.get(name))
             for path in _files(params.get(name)):
                 check_output(path, kinds, _inputs(params), bool(params.get("force")))
-        if ctx.info_name != "predict" and params.get("output") and not params.get("form", True):
-            form_of(None, Path(params["output"]))  # an unknown ending; `predict` has more formats, and checks them
+        if ctx.info_name not in ("predict", "merge") and params.get("output") and not params.get("form", True):
+            form_of(None, Path(params["output"]))  # an unknown ending; these two have more formats, and check them
         return super().invoke(ctx)
 
 
