@@ -54,10 +54,13 @@ class ForestConfig:
         "how leaves start (drf): at quantiles or k-means clusters of the ages, or uninformed (uniform, identical, narrow)",
     )
     variance_floor: float = setting(
-        0.5, "least variance of a leaf, in years^2 (drf)", above=0, most=10_000
+        0.5,
+        "least variance of a leaf, in years^2; 0: none but the 0.01 that the age grid needs (drf)",
+        least=0,
+        most=10_000,
     )  # integer ages alone have a variance of 1/12 around their true value
     pseudo_count: float = setting(
-        0.01, "faces added to each leaf, spread over the age grid (dldlf)", above=0, most=1_000_000
+        0.01, "faces added to each leaf, spread over the age grid (dldlf)", least=0, most=1_000_000
     )
     noise: float = setting(
         0.0, "share of labels taken as uniform noise; bounds the loss of a face (drf)", least=0, below=1
@@ -66,6 +69,10 @@ class ForestConfig:
     leaf_temperature: float = setting(0.5, "initial temperature of the leaves, tau_0 (drf)", above=0, most=1000)
     cooling: float = setting(0.9, "factor of both annealing schedules at each leaf update, eta", above=0, most=1)
     update_every: int = setting(50, "mini-batches between two leaf updates, n_B", above=0, most=1_000_000)
+    update_routing: Literal["cached", "recomputed"] = setting(
+        "cached",
+        "routing in a leaf update: as each mini-batch was seen (the authors' code), or at the current weights (the text)",
+    )
     update_rounds: int = setting(20, "rounds of variational bounding in a leaf update", above=0, most=1000)
     assignment: int = setting(0, "number of the random assignment phi, for the same seed", least=0, most=1_000_000)
     ensemble: Ensemble = setting("joint", "trees that learn from a mini-batch: all (joint) or one (alternating, DNDF)")
@@ -170,6 +177,9 @@ class TrainingConfig:
         most=100_000_000,
     )
     save_every: float = setting(60.0, "seconds between two saves of the training state", least=0, most=1_000_000_000)
+    full_entropy: bool = setting(
+        False, "history.csv has the entropy of the routing over the whole training part, which takes a pass over it"
+    )
     average: float = setting(0.0, "EMA decay of the weights; 0 disables it", least=0, below=1)
     select: Select = setting("val", "checkpoint to test: val (lowest validation MAE) or last")
     refresh_leaves: bool = setting(True, "one more leaf update at the end, on routing in evaluation mode")
@@ -210,6 +220,7 @@ PAPER = Config(
         clip_norm=0.0,
         select="last",
         refresh_leaves=False,
+        amp=False,
     ),
 )
 PRESETS: dict[str, Config] = {"modern": Config(), "paper": PAPER}
@@ -217,9 +228,10 @@ PRESETS: dict[str, Config] = {"modern": Config(), "paper": PAPER}
 
 # Settings that define a model of the paper's tables; settings that are given explicitly override them.
 IMPLIED: dict[str, dict[str, Any]] = {
-    "dndf": {"forest.alpha": 0.0, "forest.split_temperature": 0.0},
+    "dndf": {"forest.alpha": 0.0, "forest.split_temperature": 0.0, "forest.ensemble": "alternating"},
     "drf-nrf": {"forest.leaf_init": "kmeans", "forest.split_temperature": 0.0, "forest.leaf_temperature": 1.0},
-    "regression": {"forest.split_temperature": 0.0},
+    # without them the squared error diverges at the paper's learning rate, within 20 iterations
+    "regression": {"forest.split_temperature": 0.0, "forest.standardise": True, "training.clip_norm": 1.0},
 }
 
 

@@ -35,7 +35,8 @@ def accumulate(log_p: Tensor, d: Tensor, pi: Tensor) -> Tensor:
     rho = P * pi_lc / g_c, so the sum over faces of d_c * rho is pi_lc times a product of matrices.
     """
     share = d.unsqueeze(1) / log_output(log_p, pi).exp()  # (B, K, A)
-    return wide(torch.einsum("bkl,bka->kla", log_p.exp(), share) * pi)
+    sums = wide(torch.einsum("bkl,bka->kla", log_p.exp(), share)) * pi
+    return torch.where(pi > 0, sums, 0.0)  # without a pseudo-count, bins of 0 stay 0, also where g_c is 0
 
 
 def solve(sums: Tensor, old: Tensor, pseudo_count: float) -> Tensor:

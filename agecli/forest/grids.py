@@ -8,6 +8,8 @@ from torch import Tensor
 from agecli.core.ages import AgeGrid
 from agecli.forest.precision import wide
 
+SMALLEST_VARIANCE = 0.01  # years^2, of a Gaussian on the grid: with less, no tilt between two years restores its mean
+
 
 def years(grid: AgeGrid, like: Tensor) -> Tensor:
     """The ages of the grid, (A,), in years, with the dtype and device of `like`."""

@@ -11,7 +11,7 @@ from agecli.core.seeding import derive
 from agecli.forest import categorical
 from agecli.forest.forests import CategoricalForest, GaussianForest, Top
 from agecli.forest.gaussian import Gaussians
-from agecli.forest.grids import youth_prior
+from agecli.forest.grids import SMALLEST_VARIANCE, youth_prior
 from agecli.forest.regression import Regression
 from agecli.forest.routing import draw_phi
 from agecli.images.reading import PictureSpec
@@ -118,9 +118,10 @@ def build_model(config: Config) -> AgeModel:
 def build_forest(config: Config, phi: Tensor, grid: AgeGrid) -> Top:
     """The head of the model that the config names. phi: (K, N); see `start_leaves` for its leaves."""
     forest = config.forest
+    floor = max(forest.variance_floor, SMALLEST_VARIANCE)
     top: Top
     if config.model == "regression":
-        top = Regression(grid, forest.variance_floor)
+        top = Regression(grid, floor)
     elif config.model in ("dldlf", "dndf"):
         pi = categorical.uniform_start(forest.trees, forest.leaves, len(grid))
         top = CategoricalForest(phi, pi, grid, forest.alpha, forest.pseudo_count)
@@ -128,7 +129,7 @@ def build_forest(config: Config, phi: Tensor, grid: AgeGrid) -> Top:
         shape = (forest.trees, forest.leaves)
         unknown = Gaussians(torch.zeros(shape), torch.ones(shape))
         posterior = config.model != "drf-nrf"
-        top = GaussianForest(phi, unknown, grid, forest.variance_floor, forest.leaf_init, posterior, forest.noise)
+        top = GaussianForest(phi, unknown, grid, floor, forest.leaf_init, posterior, forest.noise)
     if config.ages.readout != "paper":
         top.readout = config.ages.readout
     if config.ages.prior:

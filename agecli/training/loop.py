@@ -78,6 +78,7 @@ class Learner:
         self.routing: list[
             tuple[Tensor, Tensor]
         ] = []  # log P(l | x) and the ages of the batches since the last leaf update
+        self.inputs: list[Tensor] = []  # of these batches, if their routing is recomputed
         self.losses: dict[int, Tensor] = {}  # by iteration, counted from 1
         self.half = config.training.amp and device.type == "cuda"
         self.precision = (
@@ -120,7 +121,7 @@ class Learner:
         training = self.config.training
         draw_from(derive(training.seed, "step", self.iteration, distributed.rank()), self.device)  # dropout, if resumed
         set_learning_rate(self.optimiser, learning_rate(self.iteration, training), self.iteration)
-        routing, y, E = self._forward(batch) if faces else self._forward_empty(batch)
+        inputs, routing, y, E = self._forward(batch) if faces else self._forward_empty(batch)
         self.optimiser.zero_grad(set_to_none=True)
         share = faces * distributed.ranks() / all_faces  # DDP takes the plain mean over the ranks
         self.scaler.scale(E * share).backward()
@@ -133,12 +134,14 @@ class Learner:
         if self.average:
             self.average.update(self.iteration)
         self.routing.append((routing.detach(), y))
+        if self.config.forest.update_routing == "recomputed":
+            self.inputs.append(inputs)
         self.losses[self.iteration + 1] = E.detach()
         if self.device.type == "cpu":
             self.check_finite()
 
-    def _forward(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """The routing of a batch (B, …), its ages (B,), and E, the mean over its faces."""
+    def _forward(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The inputs of a batch (B, …), its routing (B, …), its ages (B,), and E, the mean over its faces."""
         self.network.train()
         inputs = to_device(batch.inputs, self.device)
         y = batch.ages.to(self.device, non_blocking=True)
@@ -148,10 +151,10 @@ class Learner:
             units = self.trainee(inputs)
         routing = self.forest.route(units)  # outside of autocast: the forest is float32
         E, _, _ = self.forest.energy(routing, y, self.T, self.tree)
-        return routing, y, E
+        return inputs, routing, y, E
 
-    def _forward_empty(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """The same of a batch without faces: routing (0, …), ages (0,) and E = 0, whose gradient is 0 for all weights.
+    def _forward_empty(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The same of a batch without faces: inputs and routing (0, …), ages (0,) and E = 0, whose gradient is 0 for all weights.
 
         DDP needs a forward pass on each rank: a blank input, in evaluation mode, which leaves batch-norm statistics.
         """
@@ -159,7 +162,8 @@ class Learner:
         blank = batch.inputs.new_zeros(1, *batch.inputs.shape[1:])
         with torch.autocast(self.device.type, self.precision, enabled=self.half):
             units = self.trainee(to_device(blank, self.device))
-        return self.forest.route(units[:0]), batch.ages.to(self.device), units.float().sum() * 0
+        nothing = to_device(batch.inputs, self.device)
+        return nothing, self.forest.route(units[:0]), batch.ages.to(self.device), units.float().sum() * 0
 
     def as_tested(self) -> AbstractContextManager[None]:
         """A context in which the network has the weights to test and save: the EMA, if there is one."""
@@ -174,6 +178,7 @@ class Learner:
         """
         self.check_finite()
         waiting, self.routing, self.losses = self.routing, [], {}
+        inputs, self.inputs = self.inputs, []
         if not distributed.total(sum(len(y) for _, y in waiting)):
             return None
         routing, y = (torch.cat(parts) for parts in zip(*waiting, strict=True))
@@ -182,9 +187,18 @@ class Learner:
             pmf = self.forest.pmf(routing).cpu().numpy()
         error = abs(ages.read(pmf, self.forest.readout, self.forest.grid) - y.cpu().numpy()).sum() / max(1, len(y))
         loss, nll, entropy, mae = distributed.weighted_mean([E.item(), R.item(), H.item(), float(error)], len(y))
+        if inputs:
+            routing = self._routing_now(inputs)
         self.forest.update(routing, y, self.tau, self.config.forest.update_rounds, distributed.all_reduce)
         lr = learning_rate(self.iteration, self.config.training)
         return Progress(loss, nll, entropy, self.T, self.tau, lr, mae)
+
+    def _routing_now(self, inputs: Sequence[Tensor]) -> Tensor:
+        """The routing of the last mini-batches at the current weights, in evaluation mode.   (B, …) each -> (n, …)"""
+        self.network.eval()
+        with torch.no_grad(), torch.autocast(self.device.type, self.precision, enabled=self.half):
+            units = [self.network(part) for part in inputs if len(part)] or [self.network(inputs[0])]
+        return self.forest.route(torch.cat([part.float() for part in units]))
 
     def check_finite(self) -> None:
         """Raise TrainingError if a loss since the last leaf update is not finite. On a GPU this is called only now and then,
@@ -222,7 +236,10 @@ class Learner:
         if self.routing:
             tensors["routing.log_p"] = torch.cat([routing for routing, _ in self.routing])
             tensors["routing.y"] = torch.cat([y for _, y in self.routing])
+        if self.inputs:
+            tensors["routing.inputs"] = torch.cat(self.inputs)  # cut by the lengths in `values` when it is restored
         values = {"iteration": self.iteration, "scaler": self.scaler.state_dict(), "weights": self._weight_names()}
+        values["inputs"] = [len(part) for part in self.inputs]
         return tensors, values
 
     def _weight_names(self) -> list[str]:
@@ -243,6 +260,9 @@ class Learner:
         if "routing.log_p" in tensors:
             saved = tensors["routing.log_p"].to(self.device), tensors["routing.y"].to(self.device)
             self.routing = [saved if distributed.rank() == 0 else (saved[0][:0], saved[1][:0])]  # each face once
+        if "routing.inputs" in tensors:
+            parts = [to_device(part, self.device) for part in tensors["routing.inputs"].split(values["inputs"])]
+            self.inputs = parts if distributed.rank() == 0 else [part[:0] for part in parts]
 
     def _restore_optimiser(self, tensors: Mapping[str, Tensor], names: Sequence[str] | None) -> None:
         """Take over the optimiser's state, by `<number of the weight>.<name>`; `names` are those of the weights.

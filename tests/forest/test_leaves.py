@@ -190,3 +190,17 @@ def test_labels_that_are_noise_move_no_leaf() -> None:
     share = gaussian.clean_share(log_p, torch.tensor([30.0, 110.0]), leaves, 0.02, 121)
     assert share[0].item() > 0.98
     assert share[1].item() < 1e-6
+
+
+def test_without_a_pseudo_count_a_bin_that_is_empty_stays_so_and_nothing_breaks() -> None:
+    """Also for faces whose age no leaf has left: g_c is 0 there."""
+    log_p, y = faces(0)
+    pi = torch.zeros(2, 8, 101, dtype=torch.double)
+    pi[..., :50] = 1 / 50
+    d = label_distribution(y, 0.0, GRID)
+    for _ in range(5):
+        pi = categorical.solve(categorical.accumulate(log_p, d, pi), pi, 0.0)
+    assert torch.isfinite(pi).all()
+    assert (pi[..., 50:] == 0).all()
+    assert torch.allclose(pi.sum(-1), torch.ones(2, 8, dtype=torch.double))
+    assert torch.isfinite(categorical.risk(log_p, d, pi)).all()

@@ -140,6 +140,7 @@ def test_a_step_is_yielded_for_each_iteration_and_progress_with_each_leaf_update
         (77, {"training.average": 0.9}),
         (77, {"forest.ensemble": "alternating"}),
         (77, {"data.blend": 0.5}),
+        (77, {"forest.update_routing": "recomputed"}),
     ],
 )
 def test_a_stop_between_leaf_updates_changes_nothing(
@@ -161,6 +162,31 @@ def test_a_stop_between_leaf_updates_changes_nothing(
         pass
     for name_, value in straight.state()[0].items():
         assert torch.equal(value, second.state()[0][name_]), name_
+
+
+def test_leaves_are_fitted_to_the_routing_that_was_seen_or_to_that_of_the_current_weights() -> None:
+    """The text of the paper fixes Theta during the leaf step; its authors' code uses the routing of each forward pass."""
+    features, y = blobs([10.0, 50.0], 3.0)
+    leaves = {}
+    for kind in ("cached", "recomputed"):
+        config = replace(Config(), {**BASE, "forest.update_every": 3, "forest.update_routing": kind})
+        learner = learner_for(config, features, y)
+        batches = [Batch(features[i : i + 32], y[i : i + 32]) for i in (0, 32, 64)]
+        for batch in batches:
+            learner.learn_splits(batch)
+            learner.iteration += 1
+        before, tau = learner.forest.state_dict(), learner.tau
+        expected = learner_for(config, features, y).forest
+        expected.load_state_dict({name: value.clone() for name, value in before.items()})
+        seen = torch.cat([routing for routing, _ in learner.routing])
+        with torch.no_grad():
+            now = learner.forest.route(learner.network(features[:96]))
+        learner.learn_leaves()
+        expected.update(seen if kind == "cached" else now, y[:96], tau, config.forest.update_rounds)
+        leaves[kind] = learner.forest.state_dict()["mean"]
+        assert torch.allclose(leaves[kind], expected.state_dict()["mean"], atol=1e-3)
+        assert learner.inputs == []
+    assert (leaves["cached"] - leaves["recomputed"]).abs().max() > 1e-3
 
 
 def test_a_loss_that_is_no_number_stops_at_its_iteration() -> None:
