@@ -1,4 +1,4 @@
-"""`agecli plot leaves | history | cs | distribution`."""
+"""`agecli plot leaves | history | cs | distribution | label | forest | faces`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agecli.core.errors import InputError
 
 KINDS = ("png", "svg", "pdf")
 plot = typer.Typer(
-    help="Draw figures for print: leaves of a forest, history of a training, cumulative scores, one face."
+    help="Draw figures for print: leaves and trees of a forest, history of a training, cumulative scores, faces."
 )
 
 Figure = Annotated[Path, typer.Option("--output", "-o", help="The file to write: .png, .svg or .pdf.")]
@@ -135,3 +135,73 @@ def distribution(
     from agecli.reports.figures.style import write_figure
 
     write_figure(output, draw.render(kind, explain(photo, model, no_detect=no_detect, device=device)))
+
+
+@plot.command(cls=Command)
+def label(
+    age: Annotated[float, typer.Option(min=0, max=120, help="True age of the face, in years.")] = 20.0,
+    alpha: Annotated[float, typer.Option(min=0, max=100, help="Std of the distribution, in years.")] = 2.0,
+    output: Figure = Path("label.png"),
+    force: Force = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Draw the label distribution of a face, from which a DLDLF learns.
+
+    Example: agecli plot label --age 20 --alpha 2
+    """
+    kind = _kind(output)
+    listen(quiet, verbose)
+    from agecli.core.ages import AgeGrid
+    from agecli.reports.figures.sketches import label_distribution
+    from agecli.reports.figures.style import write_figure
+
+    write_figure(output, label_distribution.render(kind, age, alpha, AgeGrid()))
+
+
+@plot.command(cls=Command)
+def forest(
+    model: Annotated[Path, typer.Argument(help="A run or a checkpoint; `default` names the bundled model.")],
+    trees: Annotated[int, typer.Option(min=1, max=4, help="Trees to draw.")] = 2,
+    fold: Annotated[
+        int | None, typer.Option(min=1, help="The fold of a run.", show_default="the first finished one")
+    ] = None,
+    output: Figure = Path("forest.png"),
+    force: Force = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Draw trees of a trained forest: units of f, split nodes and leaf distributions.
+
+    Example: agecli plot forest runs/drf -o forest.pdf
+    """
+    kind = _kind(output)
+    listen(quiet, verbose)
+    from agecli.reports.figure_data import read_trees
+    from agecli.reports.figures.sketches import forest_sketch
+    from agecli.reports.figures.style import write_figure
+    from agecli.training.run_folder import find_source
+
+    write_figure(output, forest_sketch.render(kind, *read_trees(find_source(model, fold), trees)))
+
+
+@plot.command(cls=Command)
+def faces(
+    run: Annotated[Path, typer.Argument(help="A run folder.", metavar="RUN")],
+    count: Annotated[int, typer.Option(min=1, max=60, help="Faces to draw.")] = 12,
+    output: Figure = Path("faces.png"),
+    force: Force = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Draw test faces of a run, from the youngest to the oldest, with true and predicted ages.
+
+    The figure shows these people: share it only with those who may see them.   Example: agecli plot faces runs/drf
+    """
+    kind = _kind(output)
+    listen(quiet, verbose)
+    from agecli.reports.figure_data import read_examples
+    from agecli.reports.figures.sketches import faces as draw
+    from agecli.reports.figures.style import write_figure
+
+    write_figure(output, draw.render(kind, read_examples(run, count)))

@@ -26,12 +26,15 @@ def study(
         typer.Argument(
             help="ablation: what each part of the method gives; initialisation: starts of the leaves; trees, depth, alpha: their number, depth and label spread; "
             "phi: the random assignment of units; entropy: of the routing while it is learned; "
-            "benchmark: DRF and DLDLF beside the paper's table of the setup."
+            "benchmark: DRF and DLDLF beside the paper's table of the setup; cacd: its table of CACD."
         ),
     ],
     run: RunOptions,
     options: dict[str, Any],
     seed: Seed = None,
+    forests: Annotated[
+        int | None, typer.Option(help="Random assignments of the study phi; the paper has 50.", show_default="20")
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Cells that are trained in parallel.")] = 1,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the checkpoints of all folds, not only of the first.")
@@ -55,7 +58,7 @@ def study(
 
     seeds = parse_seeds(seed)
     with StudyBars(run.quiet) as bars:
-        shared = {**keywords, **options, "jobs": jobs, "keep": keep, "listener": bars}
+        shared = {**keywords, **options, "jobs": jobs, "keep": keep, "forests": forests, "listener": bars}
         if len(seeds) > 1:
             outcome, parts = study_seeds(seeds, name, run.data, **shared)
         else:
@@ -89,15 +92,24 @@ def _write_figures(name: str, outcome: Outcome) -> None:
 def _table(name: str, outcome: Outcome, form: str) -> tuple[Sequence[Mapping[str, Any]], Sequence[str]]:
     """The rows and columns to print: all numbers for programs, the important ones with their ranges for people."""
     from agecli.reports.tables import with_ranges
-    from agecli.studies.tables import SEED_COLUMNS, SHOWN, columns_of
+    from agecli.studies.tables import SEED_COLUMNS, SHOWN, cacd_table, columns_of
 
     every = SEED_COLUMNS if any("seeds" in row for row in outcome.rows) else columns_of(outcome.study)
     columns = SHOWN if form == "table" and name != "entropy" else every
-    if form != "table":
+    if name == "cacd" and form == "table" and not any("seeds" in row for row in outcome.rows):
+        table = [with_ranges(row) for row in cacd_table(outcome.rows)]
+        methods = (f"{method}{end}" for method in ("DLDLF", "DRF") for end in ("", "_range", " (paper)"))
+        return table, ("trained", "DEX (paper)", *methods)
+    if form not in ("table", "latex"):
         return outcome.rows, columns
+    starred = [
+        {**row, "paper_cs5": f"{row['paper_cs5']:.1%}*"} if row.get("paper_read") else row for row in outcome.rows
+    ]
+    if form == "latex":
+        return starred, columns
     reference = {outcome.study.reference: " (reference)"}
     rows = [
         {**with_ranges(row), "label": row["label"] + reference.get(row["cell"], ""), "against": row.get("difference")}
-        for row in outcome.rows
+        for row in starred
     ]
     return rows, columns

@@ -248,3 +248,71 @@ def explain(
         weights.reshape(-1),
         leaves.reshape(-1, len(card.grid)),
     )
+
+
+# Sketches
+
+
+@dataclass(frozen=True)
+class TreeSketch:
+    """One tree of a trained forest, for a drawing."""
+
+    name: str
+    phi: NDArray[np.int64]  # (N,), the unit of f behind each split node, breadth first
+    pmf: Floats  # (L, A), the leaves
+    means: Floats  # (L,), of the leaves, years
+    ages: tuple[int, int]  # the ends of the age grid
+
+
+def read_trees(source: Source, trees: int) -> tuple[list[TreeSketch], int]:
+    """The first trees of a checkpoint, and M, the number of units of f.
+
+    Raises InputError for a model without trees.
+    """
+    import torch
+
+    from agecli.forest.forests import Forest
+    from agecli.model.checkpoint import load_checkpoint
+
+    model = load_checkpoint(source.checkpoint).model
+    forest = model.forest
+    if not isinstance(forest, Forest):
+        raise InputError(f"{source.checkpoint} has no trees: it is a regression", hint="name a forest")
+    with torch.no_grad():
+        leaves = forest.leaf_pmf().double().numpy()  # (K, L, A)
+    means = leaves @ forest.grid.years
+    some, ends = range(min(trees, len(leaves))), (forest.grid.low, forest.grid.high)
+    sketches = [
+        TreeSketch(f"tree {k + 1} of {len(leaves)}", forest.phi[k].numpy(), leaves[k], means[k], ends) for k in some
+    ]
+    return sketches, model.f.out_features
+
+
+@dataclass(frozen=True)
+class Example:
+    """A test face with its ages."""
+
+    picture: NDArray[np.uint8]  # (H, W, 3)
+    age: float
+    predicted: float
+
+
+def read_examples(run: Path, count: int) -> list[Example]:
+    """Test faces of a run from the youngest to the oldest, evenly chosen; those whose picture can't be read are left out."""
+    from agecli.images.reading import UnreadableError, read_picture
+
+    opened = open_run(run)
+    results = read_results(opened)
+    order = np.argsort(results.age, kind="stable")
+    chosen = order[np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).astype(int))]
+    examples = []
+    for index in chosen.tolist():
+        try:
+            picture = np.asarray(read_picture(opened.data / results.samples[index].path))
+        except UnreadableError as error:
+            log.warning("left out %s: %s", results.samples[index].path, error)
+            continue
+        examples.append(Example(picture, float(results.age[index]), float(results.predicted[index])))
+    if not examples:
+        raise MissingError(f"no picture of {run} can be read", hint="are its aligned faces still where they were?")
+    return examples

@@ -71,6 +71,7 @@ STUDY = (
     LatexColumn("cs5", "CS@5", max),
     LatexColumn("difference", "Difference"),
     LatexColumn("paper_mae", "MAE in the paper"),
+    LatexColumn("paper_cs5", "CS@5 in the paper"),
 )
 
 

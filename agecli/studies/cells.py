@@ -15,6 +15,7 @@ from agecli.forest.starts import STARTS
 from agecli.studies.paper import ABLATION, BENCHMARKS, OURS
 
 FAMILIES = {"drf": "DRF", "dldlf": "DLDLF"}
+FORESTS = 20  # random assignments of the study `phi`, unless it is told another number
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def annealing(T: float, tau: float, start: str) -> dict[str, Any]:
 def ablation() -> Study:
     """The rows of the paper's ablation table: without annealing, with k-means leaves, and the baselines."""
     runs: dict[str, dict[str, Any]] = {
-        "dndf": {"model": "dndf", "forest.alpha": 0.0, **annealing(0, 1, "uniform")},
+        "dndf": {"model": "dndf", "forest.alpha": 0.0, "forest.ensemble": "alternating", **annealing(0, 1, "uniform")},
         "regression": {"model": "regression", **annealing(0, 1, "uniform")},
         "drf-nrf": {"model": "drf-nrf", **annealing(0, 1, "kmeans")},
         "dldlf-T0": {"model": "dldlf", **annealing(0, 1, "uniform")},
@@ -115,11 +116,11 @@ def alpha() -> Study:
     return Study("alpha", "std of the label distributions (DLDLF)", cells, "dldlf-2", "α, years")
 
 
-def phi() -> Study:
-    """20 random assignments of units of f to split nodes."""
+def phi(forests: int = FORESTS) -> Study:
+    """Random assignments of units of f to split nodes; the paper has 50."""
     cells = tuple(
         Cell(f"phi-{n}", f"DRF, assignment {n}", {"model": "drf", "forest.assignment": n}, "DRF", n)
-        for n in range(1, 21)
+        for n in range(1, forests + 1)
     )
     return Study("phi", "random assignment of units to split nodes", cells, "phi-1", "assignment")
 
@@ -130,7 +131,7 @@ def entropy() -> Study:
         Cell(
             f"{model}-{name}",
             f"{title} ({variant})",
-            {"model": model, "forest.split_temperature": T},
+            {"model": model, "forest.split_temperature": T, "training.full_entropy": True},
             title,
         )
         for model, title in FAMILIES.items()
@@ -164,6 +165,23 @@ def initialisation() -> Study:
     return Study("initialisation", about, cells, "quantiles-T1-tau0.5", "annealing", training=True)
 
 
+def cacd() -> Study:
+    """DRF and DLDLF trained on the training and on the validation celebrities of CACD, tested on the same ones."""
+    cells = tuple(
+        Cell(
+            f"{model}-{part}",
+            f"{FAMILIES[model]}, {BENCHMARKS[f'cacd-{part}'][0]}",
+            {"model": model, "data.setup": f"cacd-{part}"},
+            FAMILIES[model],
+            place,
+            next(row.mae for row in BENCHMARKS[f"cacd-{part}"][1] if row.method == FAMILIES[model]),
+        )
+        for place, part in enumerate(("train", "val"))
+        for model in ("dldlf", "drf")
+    )
+    return Study("cacd", "DRF and DLDLF on CACD, as the paper's table of both training sets", cells, "drf-train")
+
+
 def benchmark(setup: str) -> Study:
     """DRF and DLDLF under a setup, with the results of the paper's table for it, if it has one."""
     printed = {OURS[row.method]: row for row in BENCHMARKS.get(setup, ("", ()))[1] if row.method in OURS}
@@ -183,13 +201,20 @@ def benchmark(setup: str) -> Study:
 
 
 ANY_SETUP: dict[str, Callable[[], Study]] = {
-    function.__name__: function for function in (ablation, initialisation, trees, depth, alpha, phi, entropy)
+    function.__name__: function for function in (ablation, initialisation, trees, depth, alpha, phi, entropy, cacd)
 }
 STUDIES = (*ANY_SETUP, "benchmark")
 
 
-def find_study(name: str, setup: str) -> Study:
-    """The study with this name; `benchmark` depends on the setup. Raises InputError if there is none."""
+def find_study(name: str, setup: str, forests: int | None = None) -> Study:
+    """The study with this name; `benchmark` depends on the setup. Raises InputError if there is none.
+
+    forests: random assignments of `phi`, at least 2
+    """
     if name not in STUDIES:
         raise InputError(f"there is no study `{name}`", hint=f"there are: {', '.join(STUDIES)}")
+    if forests is not None:
+        if name != "phi" or forests < 2:
+            raise InputError(f"--forests {forests} can't be used", hint="it is for the study `phi`, and at least 2")
+        return phi(forests)
     return benchmark(setup) if name == "benchmark" else ANY_SETUP[name]()

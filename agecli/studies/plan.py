@@ -34,6 +34,7 @@ class StudyPlan:
     list: str | None  # file of the photos to use, absolute
     exclude: str | None  # file of the photos to leave out, absolute
     threads: int  # of each cell: with another number, sums differ in their last digits
+    forests: int | None = None  # random assignments of the study `phi`; None: as many as it has by default
 
     @property
     def setup(self) -> str:
@@ -42,7 +43,7 @@ class StudyPlan:
 
     def find(self) -> Study:
         """The cells of the study. Raises InputError if there is no such study."""
-        return find_study(self.study, self.setup)
+        return find_study(self.study, self.setup, self.forests)
 
 
 def make_plan(
@@ -56,11 +57,12 @@ def make_plan(
     folds: str | None = None,
     only: str | Path | None = None,
     exclude: str | Path | None = None,
+    forests: int | None = None,
     **named: Any,
 ) -> StudyPlan:
     """The plan of a study, from keyword arguments as `train` takes them; `named` are settings by their short names.
 
-    jobs: cells to train in parallel, which share the cores
+    jobs: cells to train in parallel, which share the cores;   forests: random assignments of the study `phi`
     Raises InputError for wrong options.
     """
     if jobs < 1:
@@ -68,7 +70,7 @@ def make_plan(
     changes = requested_settings(config, named, settings)
     source = str(Path(data or "aligned").resolve())
     used, left_out = (str(Path(file).resolve()) if file else None for file in (only, exclude))
-    plan = StudyPlan(name, source, preset, changes, folds, used, left_out, max(1, cores() // jobs))
+    plan = StudyPlan(name, source, preset, changes, folds, used, left_out, max(1, cores() // jobs), forests)
     check_plan(plan)
     return plan
 

@@ -20,7 +20,7 @@ from agecli.training.run_folder import open_run, read_results
 COLUMNS = (
     *("cell", "label", "group", "x", "images", "mae", "mae_low", "mae_high", "cs5"),
     *DIFFERENCE_COLUMNS,
-    *("paper_mae", "paper_cs5"),
+    *("paper_mae", "paper_cs5", "paper_read"),  # the last is 1 if CS@5 was read from a curve: a * in the paper
 )
 NLL_COLUMNS = ("train_nll", "test_nll")  # of studies that measure the training part, too
 AVERAGED = (*NLL_COLUMNS, "mae", "cs5", "difference")  # over seeds
@@ -99,11 +99,35 @@ def _more_rows(study: Study, rows: Sequence[StudyRow], setup: str) -> list[Study
     if study.name == "benchmark":
         title, printed = BENCHMARKS.get(setup, ("", ()))
         return [
-            {"cell": "", "label": f"{row.method} ({title})", "paper_mae": row.mae, "paper_cs5": row.cs5}
+            {
+                "cell": "",
+                "label": f"{row.method} ({title})",
+                "paper_mae": row.mae,
+                "paper_cs5": row.cs5,
+                "paper_read": int(row.read) if row.cs5 is not None else None,
+            }
             for row in printed
             if row.method not in OURS
         ]
     return []
+
+
+def cacd_table(rows: Sequence[StudyRow]) -> list[StudyRow]:
+    """The rows of the study `cacd` as the paper prints them: a row for each training set, a column for each method."""
+    made: list[StudyRow] = []
+    for part in ("train", "val"):
+        title, printed = BENCHMARKS[f"cacd-{part}"]
+        ours = {row["cell"]: row for row in rows}
+        row: StudyRow = {"trained": title} | {f"{one.method} (paper)": one.mae for one in printed}
+        for method, model in OURS.items():
+            cell = ours.get(f"{model}-{part}", {})
+            row |= {
+                method: cell.get("mae"),
+                f"{method}_low": cell.get("mae_low"),
+                f"{method}_high": cell.get("mae_high"),
+            }
+        made.append(row)
+    return made
 
 
 def _ranges(rows: Sequence[StudyRow]) -> list[StudyRow]:

@@ -14,11 +14,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from agecli.core.errors import InputError, Interrupted
 from agecli.core.files import read_csv, remove_parts, write_csv
 from agecli.core.seeding import derive
 from agecli.datasets.protocols import Fold
+from agecli.forest.forests import Forest
+from agecli.forest.routing import entropy
 from agecli.model.checkpoint import read_tensors, save_checkpoint, write_tensors
 from agecli.model.network import AgeModel, start_leaves
 from agecli.scoring.calibration import Calibration
@@ -233,8 +236,18 @@ class FoldTraining:
     def _note_progress(self, step: Step, speed: float) -> None:
         """Add a row to the history after a leaf update."""
         values = {name: f"{value:.6g}" for name, value in vars(step.progress).items()}
+        if self.context.config.training.full_entropy and isinstance(self.model.forest, Forest):
+            values["entropy"] = f"{self._entropy(self.model.forest):.6g}"
         self.history.append({"iteration": step.iteration, **values, "val_mae": "", "images_per_second": f"{speed:.1f}"})
         log.debug("fold %d, iteration %d: %s", self.fold.number, step.iteration, values)
+
+    def _entropy(self, forest: Forest) -> float:
+        """H, the mean entropy of the routing over the training part, in evaluation mode, nats.  [eqn:entropy]"""
+        mine = self.train[distributed.rank() :: distributed.ranks()]
+        units = self.context.inputs.units(self.model, mine)
+        with torch.no_grad():
+            H = entropy(forest.route(units.values.to(self.context.device))).mean()
+        return distributed.weighted_mean([float(H)], len(units.indices))[0]
 
     def _save_or_stop(self, step: Step) -> None:
         """Save the state if that is due, or if the run is to stop, and then raise Interrupted.

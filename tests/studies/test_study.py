@@ -13,18 +13,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import agecli
+from agecli.cli.study import _table
 from agecli.core.config import Config, check, implied, replace
 from agecli.core.errors import InputError
 from agecli.core.files import read_csv
+from agecli.forest.routing import entropy
+from agecli.model.checkpoint import load_checkpoint
 from agecli.studies.cells import ANY_SETUP, STUDIES, find_study
 from agecli.studies.figures import draw
 from agecli.studies.listener import StudyListener
 from agecli.studies.paper import ABLATION, BENCHMARKS
 from agecli.studies.seeds import average_rows, confidence_interval
-from agecli.studies.study import study
-from agecli.studies.tables import _ranges
+from agecli.studies.study import Outcome, study
+from agecli.studies.tables import _more_rows, _ranges, cacd_table
+from agecli.training.inputs import make_inputs
+from agecli.training.run_folder import open_run, read_faces
 from tests.conftest import Cli, invoke
 
 SMALL = (
@@ -315,3 +321,53 @@ def test_the_study_of_starts_measures_the_training_parts(
 def all_names(folder: Path) -> list[str]:
     """The pictures of a data folder, as its table names them."""
     return [row["path"] for row in read_csv(folder / "labels.csv")]
+
+
+def test_phi_takes_the_number_of_forests() -> None:
+    assert len(find_study("phi", "random").cells) == 20
+    assert len(find_study("phi", "random", 50).cells) == 50
+    for name, number in (("phi", 1), ("trees", 50)):
+        with pytest.raises(InputError, match="--forests"):
+            find_study(name, "random", number)
+
+
+def test_values_that_the_paper_read_from_curves_keep_their_star() -> None:
+    starred = {setup: [row.method for row in printed if row.read] for setup, (_, printed) in BENCHMARKS.items()}
+    assert starred["I"] == ["Human workers", "AGES", "MTWGP", "DLA"]
+    assert starred["II"] == ["IIS-LDL", "OR-SVM", "CCA", "LSVR"]
+    assert len(starred["lopo"]) == 8
+    assert starred["III"] == starred["cacd-train"] == []
+    rows = [row for row in _more_rows(find_study("benchmark", "lopo"), [], "lopo") if row["paper_read"]]
+    assert [row["label"] for row in rows][:2] == ["Human workers (FG-NET)", "Rank (FG-NET)"]
+    outcome = Outcome(find_study("benchmark", "lopo"), "lopo", Path(), rows, {})
+    shown, _ = _table("benchmark", outcome, "table")
+    assert shown[0]["paper_cs5"] == "69.5%*"
+
+
+def test_cacd_is_one_table_of_both_training_sets() -> None:
+    rows = [
+        {"cell": f"{model}-{part}", "mae": mae, "mae_low": mae - 1, "mae_high": mae + 1}
+        for model, part, mae in (
+            ("drf", "train", 4.5),
+            ("dldlf", "train", 4.6),
+            ("drf", "val", 5.5),
+            ("dldlf", "val", 6),
+        )
+    ]
+    train, val = cacd_table(rows)
+    assert train["trained"] == "CACD (train)"
+    assert (train["DEX (paper)"], train["DLDLF"], train["DRF"], train["DRF (paper)"]) == (4.785, 4.6, 4.5, 4.61)
+    assert (val["DEX (paper)"], val["DLDLF"], val["DRF"], val["DLDLF (paper)"]) == (6.521, 6, 5.5, 6.162)
+
+
+def test_the_entropy_of_a_study_is_over_the_whole_training_part(toy: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"freeze": True, "weights": "none", "setup": "subject", "folds": "1", "select": "last"}
+    settings = {"data.size": 32, "forest.update_every": 2, "data.val_share": 0, "training.full_entropy": True}
+    report = agecli.train(toy, out=tmp_path / "r", iterations=4, batch_size=8, lr=1e-9, settings=settings, **options)
+    model = load_checkpoint(report.run / "fold-1/best.safetensors").model
+    run = open_run(report.run)
+    manifest, folds = read_faces(run)
+    inputs = make_inputs(model, run.config, manifest, torch.device("cpu"))
+    with torch.no_grad():
+        H = entropy(model.forest.route(inputs.units(model, folds[0].train).values)).mean()
+    assert float(read_csv(report.run / "fold-1/history.csv")[-1]["entropy"]) == pytest.approx(float(H), abs=1e-5)
