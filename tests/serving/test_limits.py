@@ -154,7 +154,9 @@ def test_a_client_that_goes_away_leaves_nothing_behind(strict: Running, portrait
                 head = f"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(portrait)}\r\n\r\n"
                 connection.sendall(head.encode() + body)
                 time.sleep(0.2)
-        wait_until(lambda: samples(strict)["agecli_queue_photos"] == samples(strict)["agecli_upload_bytes"] == 0)
+        gone = 'agecli_requests_total{path="/v1/predict",status="499"}'  # and not 504, which is the deadline
+        wait_until(lambda: samples(strict).get(gone) == 2)
+        assert samples(strict)["agecli_queue_photos"] == samples(strict)["agecli_upload_bytes"] == 0
     finally:
         os.kill(worker, signal.SIGCONT)
 
