@@ -30,6 +30,7 @@ NO_SMILEY = 0.9  # of the first look; pictures without a face have less
 SURE_SCORE = 0.915  # of the first look: surely upright. One in a thousand faces that are upside down has more
 CLOSER_SCORE = 0.4  # of faces that only another look finds, all of which are checked: 16 pixels are enough then
 FIRST_CHECK, CLOSER_CHECK = 0.6, 0.7  # least scores of the check: smileys reach 0.46, stars 0.66
+LARGE_FACE = 150  # pixels of the photo; a face of this size that the first look missed must be seen at two more sizes
 MOST_CHECKS = 200  # faces of a closer look that are checked, the highest scores first
 SMALL_FIRST = 24  # pixels in the first look; the boxes of smaller faces are refined by the check
 LARGE_SHARE = (
@@ -130,8 +131,9 @@ def _checked_first(photo: Photo, faces: list[Face], compared: bool = False) -> l
 def _checked_closer(photo: Photo, found: list[Face], known: list[Face]) -> list[Face]:
     """The new faces among those of a closer look that a check confirms."""
     new = distinct(found, known)[:MOST_CHECKS]
-    checked = (check(photo, face, CLOSER_CHECK) for face in new)
-    return distinct([face for face in checked if face], known)
+    checked = [face for face in (check(photo, face, CLOSER_CHECK) for face in new) if face]
+    sure = [face for face in checked if max(face.box[2:]) < LARGE_FACE or confirm(photo, face)]
+    return distinct(sure, known)
 
 
 def _is_portrait(photo: Photo, faces: list[Face]) -> bool:
