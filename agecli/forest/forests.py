@@ -125,14 +125,22 @@ class LeafTable(nn.Module):
 
     def __init__(self, forest: Forest) -> None:
         super().__init__()
-        self.forest = forest
-        self.register_buffer("leaves", forest.leaf_pmf().float())  # (K, L, A)
+        self.forest, self.normalised = forest, forest.prior is None
+        leaves = forest.leaf_pmf()  # (K, L, A)
+        if forest.prior is not None:
+            weighted = leaves * forest.prior
+            leaves = torch.cat((weighted, weighted.sum(-1, keepdim=True)), dim=-1)  # (K, L, A + 1)
+        self.register_buffer("leaves", leaves.float())
 
     def forward(self, units: Tensor) -> Tensor:
-        """The mean over the trees of their mixtures of leaves.   (B, M) -> (B, A)"""
+        """The mean over the trees of their mixtures of leaves, times the prior, normalised.   (B, M) -> (B, A)
+
+        What to divide by is one more column of the table: onnxruntime adds up a row in an order that depends on where it
+        is in the batch, a matrix product does not.
+        """
         K, L, A = self.leaves.shape
-        pmf = self.forest.route(units).exp().reshape(-1, K * L) @ self.leaves.reshape(K * L, A) / K
-        return with_prior(pmf, self.forest.prior)
+        mixture = self.forest.route(units).exp().reshape(-1, K * L) @ self.leaves.reshape(K * L, A)
+        return mixture / K if self.normalised else mixture[:, :-1] / mixture[:, -1:]
 
 
 class GaussianForest(Forest):

@@ -259,9 +259,9 @@ def test_the_bundled_model_tells_what_it_can_without_faces(cli: Cli) -> None:
     assert done.returncode == 0, done.stderr
     assert "need faces" in done.stderr
     assert "--data DIR" in done.stderr
-    assert "drf, 10 trees of 32 leaves" in done.stdout
+    assert "drf, 10 trees of 128 leaves" in done.stdout
     assert "dead" not in done.stdout
-    assert len(inspect("default").leaves) == 320
+    assert len(inspect("default").leaves) == 1280
 
 
 def test_a_missing_model_is_a_clear_error(run: Path, tmp_path: Path) -> None:
