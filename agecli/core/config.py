@@ -230,8 +230,13 @@ PRESETS: dict[str, Config] = {"modern": Config(), "paper": PAPER}
 IMPLIED: dict[str, dict[str, Any]] = {
     "dndf": {"forest.alpha": 0.0, "forest.split_temperature": 0.0, "forest.ensemble": "alternating"},
     "drf-nrf": {"forest.leaf_init": "kmeans", "forest.split_temperature": 0.0, "forest.leaf_temperature": 1.0},
-    # without them the squared error diverges at the paper's learning rate, within 20 iterations
-    "regression": {"forest.split_temperature": 0.0, "forest.standardise": True, "training.clip_norm": 1.0},
+    # at the paper's learning rate the squared error is no number within 20 iterations (docs/equations.md)
+    "regression": {
+        "forest.split_temperature": 0.0,
+        "forest.standardise": True,
+        "training.clip_norm": 1.0,
+        "training.lr": 1e-3,
+    },
 }
 
 

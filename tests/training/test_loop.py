@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from agecli.core import ages
 from agecli.core.ages import AgeGrid
-from agecli.core.config import Config, implied, replace
+from agecli.core.config import Config, implied, preset, replace
 from agecli.core.errors import TrainingError
 from agecli.forest.forests import Forest
 from agecli.forest.regression import Regression
@@ -97,6 +97,25 @@ def test_regression_fits_a_line_and_knows_how_far_off_it_is() -> None:
     assert learner.forest.variance.item() == pytest.approx(float(((said - y) ** 2).mean()), rel=0.3)
     entropies = {step.progress.entropy for step in run(learner, features, y, 450) if step.progress}
     assert entropies == {0.0}
+
+
+def test_regression_learns_under_the_preset_paper_and_diverges_without_its_own_settings() -> None:
+    """On features as VGG-16 has them: thousands, positive, with a norm of about 45."""
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(400, 20, generator=generator)
+    features = 1.5 * torch.relu(hidden @ torch.randn(20, 2000, generator=generator) / 20**0.5)
+    y = (40 + 12 * hidden[:, 0]).clamp(0, 90)
+    changes = {"model": "regression", "training.iterations": 200}
+    features_of_f = nn.functional.layer_norm(features.T, (400,)).T  # standardised, as `forest.standardise` does
+    own = replace(preset("paper"), {**implied(changes), **changes})
+    learner = learner_for(replace(own, {"forest.units": 1, "forest.depth": 2, "forest.trees": 1}), features_of_f, y)
+    for _ in run(learner, features_of_f, y):
+        pass
+    assert mae(learner, features_of_f, y) < 6
+    plain = replace(preset("paper"), {**changes, "forest.units": 1, "forest.depth": 2, "forest.trees": 1})
+    with pytest.raises(TrainingError):
+        for _ in run(learner_for(plain, features, y), features, y):
+            pass
 
 
 def test_alternating_trees_learn_one_at_a_time_and_all_in_turn() -> None:
