@@ -42,6 +42,8 @@ STUDIES: dict[str, tuple[str, str, tuple[str, ...]]] = {  # name in results.md -
     "benchmark-fgnet": ("benchmark", "fgnet", ("--setup", "lopo", *FROZEN)),
     "ablation-fgnet": ("ablation", "fgnet", ("--setup", "subject", *FROZEN)),
     "ablation-utkface": ("ablation", "utkface", CHIPS),
+    "initialisation-fgnet": ("initialisation", "fgnet", ("--setup", "subject", "--seed", "0,1,2", *FROZEN)),
+    "initialisation-utkface": ("initialisation", "utkface", ("--seed", "0,1,2", *CHIPS)),
     "trees": ("trees", "fgnet", ("--setup", "subject", *FROZEN)),
     "depth": ("depth", "fgnet", ("--setup", "subject", *FROZEN)),
     "alpha": ("alpha", "fgnet", ("--setup", "subject", *FROZEN)),
@@ -63,10 +65,20 @@ def run(work: Path, name: str) -> None:
     """Run a study, or resume it, and copy its figure."""
     study, data, options = STUDIES[name]
     out = f"studies/{name}"
-    begun = (work / out / "study.json").is_file()
+    begun = bool(abouts(work / out))
     agecli(work, "study", study, "--data", data, *options, "--out", out, *(("--resume",) if begun else ()))
     FIGURES.mkdir(exist_ok=True)
     shutil.copyfile(work / out / f"{study}.svg", FIGURES / f"{name}.svg")
+
+
+def abouts(folder: Path) -> list[Path]:
+    """The study.json of a study, or those of its seeds."""
+    return sorted([*folder.glob("study.json"), *folder.glob("seed-*/study.json")])
+
+
+def table_of(folder: Path) -> Path:
+    """The table of a study, or that of the means over its seeds."""
+    return folder / ("seeds.csv" if (folder / "seeds.csv").is_file() else "study.csv")
 
 
 def command(name: str) -> str:
@@ -77,16 +89,19 @@ def command(name: str) -> str:
 
 def table(work: Path, name: str) -> Iterator[str]:
     """The Markdown of a study: its table, its figure, its command and its time."""
-    rows = read_csv(work / "studies" / name / "study.csv")
+    folder = work / "studies" / name
+    rows = read_csv(table_of(folder))
     study = STUDIES[name][0]
     if study in ("trees", "depth", "alpha"):
         yield from pivot(rows, {"trees": "trees", "depth": "depth", "alpha": "α"}[study])
     elif study == "entropy":
         yield from entropies(rows)
+    elif study == "initialisation":
+        yield from initialisations(rows)
     else:
         yield from lines(rows)
-    about = json.loads((work / "studies" / name / "study.json").read_text())
-    seconds = sum(about["seconds"].values())
+    known = [json.loads(file.read_text()) for file in abouts(folder)]
+    about, seconds = known[0], sum(time for one in known for time in one["seconds"].values())
     yield f"\n![{study}](figures/{name}.svg)\n"
     yield (
         f"`{command(name)}`: {seconds / 60:.0f} minutes, summed over all cells, two at a time on "
@@ -173,6 +188,18 @@ def entropies(rows: Sequence[dict[str, str]]) -> Iterator[str]:
         yield f"| {name} | {' | '.join(H.get(at, '') for at in shown)} |"
 
 
+def initialisations(rows: Sequence[dict[str, str]]) -> Iterator[str]:
+    """A table with a row for each start and kind of annealing: NLL on both parts and MAE, the mean over seeds ± std."""
+    yield "| | training NLL | test NLL | MAE |"
+    yield "|---|---|---|---|"
+    for row in rows:
+        cells = (
+            f"{float(row[key]):.3f}" + (f" ± {float(row[f'{key}_std']):.3f}" if row.get(f"{key}_std") else "")
+            for key in ("train_nll", "test_nll", "mae")
+        )
+        yield f"| {row['label']} | {' | '.join(cells)} |"
+
+
 def main() -> None:
     """Prepare the data, run the studies, draw the figures and rewrite results.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -189,7 +216,7 @@ def main() -> None:
         if not link.exists():
             link.symlink_to(source)
         if not (work / name / "manifest.csv").is_file():
-            agecli(work, "preprocess", link, "--out", name, "--workers", 2, "--resume", "--quiet")
+            agecli(work, "preprocess", link, "--out", name, "--for", "default", "--workers", 2, "--resume", "--quiet")
     recipe = DOCS.parent / "models/recipe/measure.py"
     listed = ("--train", work / "sources/utkface", "--list", work / "held-out.txt", "--parts", "test", "val")
     subprocess.run([sys.executable, str(recipe), *map(str, listed)], check=True)
@@ -205,7 +232,7 @@ def main() -> None:
 
     def replace(found: re.Match[str]) -> str:
         study, write = DERIVED.get(found[2], (found[2], lambda work: table(work, found[2])))
-        there = study in STUDIES and (work / "studies" / study / "study.csv").is_file()
+        there = study in STUDIES and table_of(work / "studies" / study).is_file()
         return found[1] + "\n".join(write(work)) + "\n" + found[3] if there else found[0]
 
     write_text(page, MARKS.sub(replace, page.read_text(encoding="utf-8")))
