@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -43,6 +44,7 @@ PARTS: dict[str, tuple[Attack, int, int]] = {  # what does it; how many in a rou
 
 def main() -> None:
     """Run the campaign; exit with 1 if anything was wrong."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the command that is running, too
     options = _options()
     wanted = dict(_part(text) for text in options.parts)
     if "disks" in wanted and not _disks_work():

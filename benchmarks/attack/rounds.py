@@ -141,7 +141,7 @@ def try_models(folder: Path, rng: Rng, size: int) -> Round:
 
 
 def try_many(folder: Path, rng: Rng, size: int) -> Round:
-    """Very many inputs in folders: a quarter faces, the others small files that are no pictures or damaged ones."""
+    """Very many inputs in folders: one in twelve a face, the others small files that are no pictures or damaged ones."""
     result = Round("many inputs")
     kinds = _common_files(folder / "kinds")
     photos = folder / "photos"
@@ -157,14 +157,15 @@ def try_many(folder: Path, rng: Rng, size: int) -> Round:
 
 
 def _common_files(folder: Path) -> list[str]:
-    """Six files with a face, and eighteen that are empty, text, or damaged; links to one file are limited to 65,000."""
+    """Two files with a face, and 22 that are empty, text, or damaged; links to one file are limited to 65,000."""
     folder.mkdir()
     with Image.open(EXAMPLE) as example:
-        for number in range(6):
+        for number in range(2):
             example.crop((150 + number, 40, 310, 200)).resize((112, 112)).save(folder / f"face{number}.jpg")
     good = (folder / "face0.jpg").read_bytes()
-    for number in range(6):
+    for number in range(8):
         (folder / f"empty{number}").write_bytes(b"")
+    for number in range(7):
         (folder / f"text{number}").write_text("no picture")
         (folder / f"cut{number}").write_bytes(good[: 200 + number])
     return sorted(str(path) for path in folder.iterdir())

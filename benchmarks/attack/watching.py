@@ -67,7 +67,11 @@ def watch(
         process = subprocess.Popen(
             command, cwd=folder, stdin=file, stdout=stdout, stderr=stderr, start_new_session=True, preexec_fn=_default
         )
-    run = _follow(process, grows, stop)
+    try:
+        run = _follow(process, grows, stop)
+    finally:
+        if process.poll() is None:  # the campaign itself was interrupted
+            os.killpg(process.pid, signal.SIGKILL)
     run.stdout, run.stderr = out.read_bytes(), err.read_text(errors="replace")
     for path in (out, err, given):
         path.unlink(missing_ok=True)
