@@ -299,6 +299,7 @@ def test_what_cannot_be_audited_is_an_error_with_a_hint(tmp_path: Path, toy: Pat
     assert not (tmp_path / "suspicious.csv").exists()
 
 
+@pytest.mark.slow
 def test_what_the_audit_finds_is_left_out_of_training(cli: Cli, toy: Path, tmp_path: Path) -> None:
     shutil.copytree(toy, tmp_path / "data")
     table = (tmp_path / "data/labels.csv").read_text().splitlines()

@@ -316,6 +316,7 @@ def test_every_face_of_a_photo(tmp_path: Path, portrait: Image.Image) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_wrong_calls(cli: Cli, tmp_path: Path, portrait: Image.Image) -> None:
     photos(tmp_path / "fg", portrait, 1)
     (tmp_path / "empty").mkdir()

@@ -32,6 +32,7 @@ def described(done: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_setup_ii_of_morph_is_80_20_to_the_image_and_says_what_leaks(cli: Cli, morph: Path, tmp_path: Path) -> None:
     rows = described(cli("split", morph, "--setup", "II", "--set", "data.val_share=0", "--set", "training.select=last"))
     assert [(row["part"], row["images"]) for row in rows] == [("train", 44_107), ("test", 11_027)] * 5

@@ -56,6 +56,7 @@ def test_another_readout_does_not_run_the_network_again(
     assert all(float(age).is_integer() for age in mode[0].predictions.predicted)
 
 
+@pytest.mark.slow
 def test_stored_predictions_are_used_only_for_the_same_weights_and_pictures(
     runs: Path, toy: Path, tmp_path: Path
 ) -> None:
@@ -81,6 +82,7 @@ def test_stored_predictions_are_used_only_for_the_same_weights_and_pictures(
         assert inferred == ["fold-1", "fold-2", "fold-1"]
 
 
+@pytest.mark.slow
 def test_intervals_are_calibrated_on_held_out_faces_or_labelled_as_uncalibrated(
     cli: Cli, runs: Path, toy: Path
 ) -> None:
@@ -193,6 +195,7 @@ def test_the_page_is_written(cli: Cli, runs: Path, tmp_path: Path) -> None:
     assert "https://" not in page.replace("http://www.w3.org", "")
 
 
+@pytest.mark.slow
 def test_excluded_faces_are_left_out_of_a_run_s_own_test_parts(cli: Cli, runs: Path, toy: Path, tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in (runs / "a").rglob("*.csv")}
     tested = [row["path"] for row in read_csv(runs / "a/splits.csv") if row["part"] == "test" and row["fold"] in "12"]

@@ -78,6 +78,7 @@ def test_a_checkpoint_with_half_the_bits_gives_a_graph_with_half_the_bits(checkp
     assert (tmp_path / "half.onnx").stat().st_size < 0.6 * (tmp_path / "whole.onnx").stat().st_size
 
 
+@pytest.mark.slow
 def test_ages_in_8_bits_are_close_to_those_of_the_checkpoint(checkpoint: Path, faces: Path, tmp_path: Path) -> None:
     out = tmp_path / "model.onnx"
     agecli.export(checkpoint, out=out, int8=faces)

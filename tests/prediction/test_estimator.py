@@ -170,7 +170,7 @@ def test_a_checkpoint_without_torch_says_what_to_install(tmp_path: Path, monkeyp
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingError, match=r"there is no checkpoint mine\.safetensors"):
         agecli.load("mine.safetensors")
-    Path("mine.safetensors").touch()
+    Path("mine.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     with pytest.raises(MissingError, match=r"the checkpoint mine\.safetensors needs torch") as caught:
         agecli.load("mine.safetensors")
     assert caught.value.hint == "pip install 'agecli[train]'"

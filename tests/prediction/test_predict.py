@@ -89,6 +89,7 @@ def test_every_face_of_every_photo_in_order(cli: Cli, model: Path, portrait: Ima
     assert cli("predict", "two.jpg", "-m", model, "--detector", "eyes").returncode == 2
 
 
+@pytest.mark.slow
 def test_a_model_of_unknown_alignment_is_warned_of(cli: Cli, toy: Path, portrait: Image.Image, tmp_path: Path) -> None:
     portrait.save(tmp_path / "one.jpg")
     tiny = (

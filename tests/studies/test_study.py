@@ -101,6 +101,7 @@ def wait_for(pattern: str, count: int, study: subprocess.Popen[str], folder: Pat
     return found
 
 
+@pytest.mark.slow
 def test_ablation_killed_in_the_middle_and_resumed_is_the_same_table(cli: Cli, toy: Path, tmp_path: Path) -> None:
     """Two cells are cut off in a fold, between two of its saved states, and go on from these."""
     saving = ("--set", "training.save_every=0", "--data", toy, *SMALL)
@@ -145,6 +146,7 @@ def test_ctrl_c_stops_all_cells_and_says_how_to_resume(toy: Path, tmp_path: Path
     assert not list(tmp_path.glob("study/runs/*/report.csv"))
 
 
+@pytest.mark.slow
 def test_a_corrected_command_works_and_a_study_resumes_from_any_folder(toy: Path, tmp_path: Path) -> None:
     """With the paper's preset, another backbone than its own, and a file that is named from where one is."""
     there = ("--out", tmp_path / "study")
@@ -165,6 +167,7 @@ def test_a_corrected_command_works_and_a_study_resumes_from_any_folder(toy: Path
     assert "the paper has no table for the setup random" in again.stderr
 
 
+@pytest.mark.slow
 def test_other_options_for_a_study_that_was_begun_are_refused(toy: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "study")
     words = ("--data", toy, *SMALL, "--folds", "1")
@@ -177,6 +180,7 @@ def test_other_options_for_a_study_that_was_begun_are_refused(toy: Path, tmp_pat
     run_study("alpha", *words, *out, "--resume")  # the same words go on with it
 
 
+@pytest.mark.slow
 def test_options_are_kept_also_before_the_first_cell_is_begun(toy: Path, tmp_path: Path) -> None:
     out = tmp_path / "study"
     study = ("alpha", "--out", out)

@@ -72,6 +72,7 @@ def mae(learner: Learner, features: Tensor, y: Tensor) -> float:
     return float(abs(ages.read(pmf.numpy(), learner.forest.readout, learner.forest.grid) - y.numpy()).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["drf", "dldlf", "dndf", "drf-nrf"])
 @pytest.mark.parametrize("task", ["blobs", "circle"])
 def test_forests_fit_toy_tasks(name: str, task: str) -> None:

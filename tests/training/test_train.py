@@ -94,6 +94,7 @@ def test_a_run_leaves_all_that_is_promised(cli: Cli, toy: Path, tmp_path: Path) 
     assert '"mae"' in done.stdout
 
 
+@pytest.mark.slow
 def test_evaluating_a_run_gives_the_same_numbers_again(cli: Cli, toy: Path, tmp_path: Path) -> None:
     assert (
         cli(
@@ -189,6 +190,7 @@ def test_a_polite_stop_saves_and_says_how_to_go_on(cli: Cli, toy: Path, tmp_path
         assert whole.read_bytes() == stopped.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_finished_fold_is_not_run_again(cli: Cli, toy: Path, tmp_path: Path) -> None:
     base = ("--data", toy, *FROZEN, "--iterations", 40, "--setup", "subject", "--out", "a")
     assert cli("train", *base, "--folds", 1).returncode == 0
@@ -246,6 +248,7 @@ def test_the_pooled_row_is_the_error_over_all_predictions(toy: Path, tmp_path: P
     assert report.rows[-3]["mae"] != pytest.approx(mae, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_evaluating_on_faces_that_were_trained_on_is_said(cli: Cli, toy: Path, tmp_path: Path) -> None:
     agecli.train(toy, out=tmp_path / "a", **TINY)
     done = cli("evaluate", "a", "--setup", "II", "--format", "csv")
@@ -258,6 +261,7 @@ def test_evaluating_on_faces_that_were_trained_on_is_said(cli: Cli, toy: Path, t
     assert (tmp_path / f"a/evaluation-{toy.name}/fold-1/II-3/metrics.csv").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inputs", [FROZEN, SMALL], ids=["frozen", "pixels"])
 def test_a_broken_picture_is_named_skipped_and_counted(
     cli: Cli, toy: Path, tmp_path: Path, inputs: tuple[str, ...]
