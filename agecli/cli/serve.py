@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from agecli.cli.options import MAX_MEMORY, Device, MaxMemory, Quiet, Verbose, listen
+from agecli.core.extras import require
 
 ACCESS, LIMITS = "Access", "Limits"  # groups of options
 TOKEN = "AGECLI_TOKEN"  # environment variable
@@ -69,6 +70,7 @@ def serve(
     Example: agecli serve --port 8080, then open http://127.0.0.1:8080
     """
     listen(quiet, verbose)
+    require("starlette", "uvicorn", "python_multipart", needed_by="`agecli serve`")
     from agecli.core.parallel import cores
     from agecli.serving.serve import serve as run
 

@@ -66,3 +66,13 @@ def without(module: str, code: str, folder: Path) -> subprocess.CompletedProcess
     """Run code in a process where a module can't be imported."""
     block = f"import sys; sys.modules[{module!r}] = None; "
     return subprocess.run([sys.executable, "-c", block + code], cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+def test_serve_without_its_packages_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['h11'] = sys.modules['uvicorn'] = sys.modules['starlette'] = None; "
+        "sys.argv[1:] = ['serve', '--port', '0']; from agecli.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 3, done.stderr
+    assert "pip install 'agecli[serve]'" in done.stderr
