@@ -141,7 +141,16 @@ def __getattr__(name: str) -> typer.Typer:
 
 
 def main() -> None:
-    """The entry point `agecli`: set up signals and stdout, and run the command in sys.argv."""
+    """Set up signals and stdout, and run the command in sys.argv."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # before the error boundary is reached
+        _say_error(Interrupted("interrupted"))
+        sys.exit(Interrupted.exit_code)
+
+
+def _run() -> None:
+    """Run the command in sys.argv."""
     obey_signals()
     if isinstance(sys.stdout, io.TextIOWrapper):
         encoding = (

@@ -14,6 +14,7 @@ from pathlib import Path
 
 EVERY = 0.05  # seconds between two looks
 PATIENCE = 120.0  # seconds without any progress, after which a command hangs; --timeout is 20 in the campaign
+OWN = ("agecli/__main__.py", "agecli/cli/")  # parts of paths in a traceback of ours
 SOON = 5.0  # seconds in which the workers of a killed process must have ended
 
 
@@ -38,8 +39,9 @@ class Run:
 
     @property
     def traceback(self) -> bool:
-        """Whether a traceback was printed."""
-        return "Traceback (most recent call last)" in self.stderr
+        """Whether a traceback was printed; one of Python's own start, before a line of agecli runs, does not count."""
+        found = "Traceback (most recent call last)" in self.stderr
+        return found and (self.stopped is None or any(place in self.stderr for place in OWN))
 
 
 def watch(

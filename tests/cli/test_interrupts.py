@@ -60,3 +60,33 @@ def _start_predict(photos: Path, output: Path) -> subprocess.Popen[str]:
         assert time.monotonic() < end
         time.sleep(0.01)
     return process
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+def test_an_interrupt_during_the_imports_prints_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPT)
+    for module in ("agecli.cli.options", "typer", "agecli.cli.predict"):
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "INTERRUPT": module}
+        command = [sys.executable, "-m", "agecli", "predict", "nothing.jpg"]
+        done = subprocess.run(
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        assert done.returncode in (130, -signal.SIGINT), (module, done.stderr)
+        assert "Traceback" not in done.stderr, module
+
+
+INTERRUPT = """
+import os, signal, sys
+
+class Interrupt:  # Ctrl-C when a module is imported
+    def find_spec(self, name, path=None, target=None):
+        if name == os.environ["INTERRUPT"]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+"""
