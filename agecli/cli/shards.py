@@ -19,20 +19,13 @@ from agecli.core.errors import InputError, Interrupted
 from agecli.core.parallel import cores
 from agecli.core.worker_process import Limits
 from agecli.prediction.options import Options
-from agecli.prediction.sharding import (
-    PER_THREAD,
-    Session,
-    ShardJob,
-    close_sessions,
-    do_one,
-    job_for,
-    plan_prediction,
-)
+from agecli.prediction.sharding import job_for, plan_prediction
 from agecli.scaling.engines import Progress, Report, run_here
 from agecli.scaling.parts import clean
 from agecli.scaling.plan import Plan
 from agecli.scaling.scripts import script as write_script
 from agecli.scaling.selection import select, shards_in_choice
+from agecli.scaling.sessions import PER_THREAD, Job, close_sessions, do_one
 from agecli.scaling.state import status
 
 log = logging.getLogger("agecli")
@@ -85,22 +78,28 @@ def predict_shards(
     if script is not None:
         sys.stdout.write(write_script(script, without_options(sys.argv[1:], "--script"), plan.base, plan.shards, count))
         return
-    job = replace(job, plan=plan.key)
-    numbers = select(shard, plan.shards, os.environ)
+    report(
+        out,
+        plan,
+        run_shards(out, plan, select(shard, plan.shards, os.environ), replace(job, plan=plan.key), cluster, quiet),
+    )
+
+
+def run_shards(out: Path, plan: Plan, numbers: Sequence[int], job: Job, cluster: str | None, quiet: bool) -> Progress:
+    """Do shards in this process, or on a cluster, with a progress bar. Raises Interrupted for SIGINT and SIGTERM."""
     try:
         with Bars(quiet) as bars:
-            done = _run(out, plan, numbers, job, cluster, lambda done: bars.show("shards", done.shards, len(numbers)))
+            return _run(out, plan, numbers, job, cluster, lambda done: bars.show("shards", done.shards, len(numbers)))
     except KeyboardInterrupt:
         raise Interrupted(
             f"interrupted; the shards so far are in {out}", hint="continue with the same command"
         ) from None
-    report(out, plan, done)
 
 
-def _run(out: Path, plan: Plan, numbers: Sequence[int], job: ShardJob, cluster: str | None, show: Report) -> Progress:
+def _run(out: Path, plan: Plan, numbers: Sequence[int], job: Job, cluster: str | None, show: Report) -> Progress:
     """Do the shards in this process, or on a cluster."""
     if cluster is None:
-        with Session(job) as session:
+        with job.session() as session:
             return run_here(out, plan, numbers, session.work, show)
     from agecli.scaling.clusters import connect, run_on_cluster
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -29,12 +28,10 @@ from agecli.prediction.inputs import Listed, read_inputs, stored_only
 from agecli.prediction.journal import Tally as Failures
 from agecli.prediction.options import Options, check_batch_size
 from agecli.prediction.predictions import Predictions
-from agecli.scaling.clusters import worker_threads
 from agecli.scaling.parts import Footer, Tally, do_shard
 from agecli.scaling.plan import Plan, Request, make_plan, read_plan
 
 COMMAND = "predict"
-PER_THREAD = 0  # worker processes: one for each task that a process of a cluster runs at a time
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ class ShardJob:
     """How one process does shards of a run. Plain data, so that it can be sent to another machine.
 
     folder: of the run, absolute.   model: None or "default" for the bundled model of that machine, else an absolute path.
-    workers: processes that read photos and find faces, or PER_THREAD;   threads: of the network, 0 for one per core.
+    workers: processes that read photos and find faces, or `sessions.PER_THREAD`;   threads: of the network, 0 for one per core.
     """
 
     folder: str
@@ -53,6 +50,10 @@ class ShardJob:
     limits: Limits
     threads: int = 0
     plan: str = ""  # the key of the plan
+
+    def session(self, tasks: int = 1) -> Session:
+        """The model and the worker processes of this job."""
+        return Session(self, tasks)
 
 
 def plan_prediction(
@@ -155,28 +156,3 @@ def _located(entry: str | Mapping[str, Any], inside: str) -> Listed | Member:
     name = entry if isinstance(entry, str) else entry["container"]
     path = name if os.path.isabs(name) or is_url(name) else inside + name
     return Listed(path) if isinstance(entry, str) else replace(Member(**entry), container=path)
-
-
-_sessions: dict[ShardJob, Session] = {}
-_lock = threading.Lock()
-
-
-def do_one(job: ShardJob, number: int) -> Footer | None:
-    """The same as a task of a cluster: model and worker processes are kept for the next shard of the same job."""
-    with _lock:
-        if job not in _sessions:
-            _close_sessions()
-            _sessions[job] = Session(job, worker_threads())
-        session = _sessions[job]
-    return session.do(number)
-
-
-def close_sessions() -> None:
-    """End what `do_one` has kept."""
-    with _lock:
-        _close_sessions()
-
-
-def _close_sessions() -> None:
-    while _sessions:
-        _sessions.popitem()[1].close()
