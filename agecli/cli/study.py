@@ -12,6 +12,7 @@ import typer
 from agecli.cli.options import form_of, listen
 from agecli.cli.run_options import RunOptions, with_run_options
 from agecli.cli.train import Seed
+from agecli.core.errors import InputError
 
 if TYPE_CHECKING:
     from agecli.studies.study import Outcome
@@ -39,31 +40,51 @@ def study(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the checkpoints of all folds, not only of the first.")
     ] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N|env", help="Train every N-th cell from cell I on; env: as the job array says."),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS|FILE|local:N", help="Train the cells on a Dask cluster: tcp://host:8786, scheduler.json, …"
+        ),
+    ] = None,
 ) -> None:
     """Run one of the paper's experiments: its runs, its table beside the paper's numbers, its figure.
 
     Writes the study's folder, studies/<name> unless --out is given (study.csv, the figure as PNG and SVG, a run folder
-    for each cell), and prints the table. With --resume, finished cells are not repeated.
+    for each cell), and prints the table. With --resume, finished cells are not repeated. Processes with --shard share
+    one folder, and continue by themselves.
 
     Example: agecli study ablation --data aligned --setup subject --freeze
     """
     listen(run.quiet, run.verbose)
     keywords = run.keywords()
     from agecli.cli.monitor import StudyBars
+    from agecli.cli.training_cluster import study_on_cluster
     from agecli.core.seeds import parse_seeds
     from agecli.reports.latex import study_table
     from agecli.reports.tables import destination, write_rows
     from agecli.studies.seeds import study_seeds
     from agecli.studies.study import study as run_study
+    from agecli.training.train import PREPARE
 
     seeds = parse_seeds(seed)
+    if shard and cluster:
+        raise InputError("--shard and --cluster exclude each other", hint="choose one of them")
     with StudyBars(run.quiet) as bars:
         shared = {**keywords, **options, "jobs": jobs, "keep": keep, "forests": forests, "listener": bars}
-        if len(seeds) > 1:
-            outcome, parts = study_seeds(seeds, name, run.data, **shared)
-        else:
-            outcome = run_study(name, run.data, **shared, seed=(*seeds, None)[0])
-            parts = [outcome]
+
+        def run_cells(shard: str | None) -> tuple[Outcome, list[Outcome]]:
+            if len(seeds) > 1:
+                return study_seeds(seeds, name, run.data, **shared, shard=shard)
+            outcome = run_study(name, run.data, **shared, shard=shard, seed=(*seeds, None)[0])
+            return outcome, [outcome]
+
+        if cluster:
+            study_on_cluster(cluster, lambda: len(run_cells(PREPARE)[0].study.cells), bars)
+        outcome, parts = run_cells(PREPARE if cluster else shard)
     for part in [*parts, outcome] if len(parts) > 1 else parts:
         _write_figures(name, part)
     form = form_of(run.form, run.output)

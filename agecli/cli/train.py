@@ -50,8 +50,8 @@ def train(
     quiet = run.quiet or not main_rank
     listen(quiet, run.verbose)
     keywords = run.keywords()
-    from agecli.cli.fold_cluster import train_on_cluster
     from agecli.cli.monitor import TrainingBars
+    from agecli.cli.training_cluster import train_on_cluster
     from agecli.core.seeds import parse_seeds
     from agecli.reports.columns import TERMINAL_RUN
     from agecli.reports.latex import run_table

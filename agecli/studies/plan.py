@@ -126,6 +126,18 @@ def open_plan(plan: StudyPlan, folder: Path, resume: bool, data_given: bool) -> 
     return old
 
 
+def join_plan(plan: StudyPlan, folder: Path, data_given: bool) -> StudyPlan:
+    """The plan to run in a folder that several processes share: the first one writes it, the others take it as it is.
+
+    Raises InputError as `open_plan` does.
+    """
+    if not (folder / FILE).is_file():
+        return open_plan(plan, folder, False, data_given)
+    old = read_plan(folder / FILE)
+    _same_options(old, plan, folder, data_given)
+    return old
+
+
 def _merged(plan: StudyPlan, old: StudyPlan, data_given: bool) -> StudyPlan:
     """The old plan with the options that are given now."""
     given = {key: value for key, value in asdict(plan).items() if value is not None and (data_given or key != "data")}
@@ -170,11 +182,22 @@ def read_plan(file: Path) -> StudyPlan:
         ) from error
 
 
-def note_seconds(folder: Path, cell: Cell, seconds: float) -> None:
-    """Add the time that a cell took to study.json; not to study.csv, which is the same on every machine."""
+def note_outcome(folder: Path, cell: Cell, seconds: float, reason: str) -> None:
+    """Add the time that a cell took to study.json, and why it failed; not to study.csv, which is the same everywhere.
+
+    reason: "" if it did not fail
+    """
     about = json.loads((folder / FILE).read_text())
     about["seconds"][cell.name] = round(about["seconds"].get(cell.name, 0) + seconds, 1)
+    failed = {**about.get("failed", {}), cell.name: reason}
+    about["failed"] = {name: why for name, why in failed.items() if why}
     _write(folder / FILE, about)
+
+
+def read_failures(folder: Path) -> dict[str, str]:
+    """Why the last training of each failed cell ended, by its name."""
+    failed: dict[str, str] = json.loads((folder / FILE).read_text()).get("failed", {})
+    return failed
 
 
 def _write(file: Path, content: Mapping[str, Any]) -> None:

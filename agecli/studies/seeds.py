@@ -16,17 +16,26 @@ from agecli.scoring.metrics import tidy
 from agecli.studies.plan import FILE
 from agecli.studies.study import Outcome, study
 from agecli.studies.tables import AVERAGED, SEED_COLUMNS, StudyRow
+from agecli.training.train import PREPARE
 
 LEVEL = 0.95  # of the confidence intervals over seeds
 
 
 def study_seeds(
-    seeds: Sequence[int], name: str, data: str | Path | None, *, out: str | Path | None, resume: bool, **options: Any
+    seeds: Sequence[int],
+    name: str,
+    data: str | Path | None,
+    *,
+    out: str | Path | None,
+    resume: bool,
+    shard: str | None = None,
+    **options: Any,
 ) -> tuple[Outcome, list[Outcome]]:
     """`study` for each seed, into `out`/seed-N (studies/<name>/seed-N by default).
 
     Returns the outcome over all seeds, whose rows have the mean of each cell, its std (`mae_std`) and its 95 % CI (`mae_low`), and are
-    written to seeds.csv, and the outcome of each seed. Raises InputError for the study `entropy`, which has no metrics.
+    written to seeds.csv, and the outcome of each seed.   shard: as in `study`; seeds.csv is then written when all cells of
+    all seeds have an outcome, by the last process.   Raises InputError for the study `entropy`, which has no metrics.
     """
     if name == "entropy":
         raise InputError("the study `entropy` has no metrics to average", hint="give it a single --seed")
@@ -35,13 +44,22 @@ def study_seeds(
     for seed in seeds:
         place = folder / f"seed-{seed}"
         known = (place / FILE).is_file()
-        outcomes.append(study(name, data, out=place, resume=resume and known, seed=seed, **options))
+        outcomes.append(study(name, data, out=place, resume=resume and known, shard=shard, seed=seed, **options))
+    if shard is not None:  # other processes may have finished cells of the first seeds since
+        outcomes = [study(name, data, out=o.folder, shard=PREPARE, **options) for o in outcomes]
     rows = average_rows([outcome.rows for outcome in outcomes])
-    write_csv(folder / "seeds.csv", rows, SEED_COLUMNS)
+    if all(is_complete(outcome) for outcome in outcomes):
+        write_csv(folder / "seeds.csv", rows, SEED_COLUMNS)
     failed = {
         f"seed-{seed}/{cell}": why for seed, o in zip(seeds, outcomes, strict=True) for cell, why in o.failed.items()
     }
     return Outcome(outcomes[0].study, outcomes[0].setup, folder, rows, failed), outcomes
+
+
+def is_complete(outcome: Outcome) -> bool:
+    """Whether every cell of a study has a result, or a reason why it has none."""
+    there = {row["cell"] for row in outcome.rows} | outcome.failed.keys()
+    return all(cell.name in there for cell in outcome.study.cells)
 
 
 def average_rows(tables: Sequence[Sequence[StudyRow]]) -> list[StudyRow]:
