@@ -60,7 +60,7 @@ OTHERS = {  # not agecli's options
     *("--read-only", "--tmpfs", "--cap-drop", "--security-opt", "--env", "--data-binary"),  # podman and curl
     *("--array", "--cpus-per-task", "--job-name", "--mem", "--mem-per-cpu", "--ntasks", "--requeue"),  # SLURM
     *("--memory-limit", "--nthreads", "--scheduler-file"),  # Dask
-    *("--nproc-per-node", "--nnodes", "--max-restarts", "--rdzv-backend", "--rdzv-endpoint"),  # torchrun
+    *("--nproc-per-node", "--nnodes", "--max-restarts", "--rdzv-backend", "--rdzv-endpoint", "--rdzv-id"),  # torchrun
     "--help",
     "--version",
     "--install-completion",

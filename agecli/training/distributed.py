@@ -8,13 +8,23 @@ that leaves one out makes the others wait until TIMEOUT. In a run of one process
 from __future__ import annotations
 
 import os
+import time
+import uuid
 from collections import defaultdict
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from agecli.core.errors import InputError
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Store
+
+JOIN = timedelta(minutes=15)  # for all ranks to start
+POLL = 0.05  # seconds
 TIMEOUT = timedelta(hours=12)  # the other ranks wait at a barrier while rank 0 tests and writes
 
 
@@ -22,11 +32,69 @@ def join(device: torch.device) -> None:
     """Join the process group if torchrun started this process; a run of one process needs none.
 
     CPU tensors (counts, flags) go over gloo also where gradients go over NCCL, so that no rank waits for its GPU.
+    Raises InputError if the ranks do not find each other within JOIN.
     """
     if int(os.environ.get("WORLD_SIZE", 1)) > 1 and not dist.is_initialized():
-        dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
+        from torch._C._distributed_c10d import PrefixStore
+        from torch.distributed.rendezvous import rendezvous
+
+        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+        store, number, count = next(iter(rendezvous("env://", timeout=JOIN)))
+        meeting = PrefixStore(meet(store, number, count), store)
+        dist.init_process_group(backend, store=meeting, rank=number, world_size=count, timeout=TIMEOUT)
         if device.type == "cuda":
             torch.cuda.set_device(device)
+
+
+def meet(store: Store, number: int, count: int, patience: timedelta = JOIN) -> str:
+    """A name that exactly the processes of this start know, whatever earlier ones left in the store.
+
+    torchrun keeps one store for all restarts (`--max-restarts`). In it, a new process group would find the addresses of
+    processes that are gone, and wait for them; the number of the restart does not help, because each node has its own.
+    Here each process says hello with a name of its own, and rank 0 answers it with the name of the meeting, until all
+    ranks have confirmed it.   number: the rank, of `count`.   Raises InputError after `patience`.
+    """
+    mine, end = uuid.uuid4().hex, time.monotonic() + patience.total_seconds()
+    if number:
+        store.set(f"hello/{number}", mine)
+        _await(store, f"meeting/{mine}", end)
+        name = store.get(f"meeting/{mine}").decode()
+        store.set(f"here/{name}/{number}", "1")
+        _await(store, f"all/{name}", end)
+        return name
+    away = set(range(1, count))
+    while away:
+        for other in sorted(away):
+            if store.check([f"hello/{other}"]):
+                store.set(f"meeting/{store.get(f'hello/{other}').decode()}", mine)
+            if store.check([f"here/{mine}/{other}"]):
+                away.discard(other)
+        _pause(end)
+    store.set(f"all/{mine}", "1")
+    return mine
+
+
+def _await(store: Store, key: str, end: float) -> None:
+    while not store.check([key]):
+        _pause(end)
+
+
+def _pause(end: float) -> None:
+    """Wait for a moment. Raises InputError after `end`."""
+    if time.monotonic() > end:
+        raise InputError("the ranks did not find each other", hint="were all of them started? Is their network open?")
+    time.sleep(POLL)
+
+
+def was_restarted() -> bool:
+    """Whether torchrun has started the ranks again, after one was lost. Collective."""
+    return ranks() > 1 and any_rank(int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0)
+
+
+def is_lost_connection(error: RuntimeError) -> bool:
+    """Whether an error of a collective function says that another rank is gone."""
+    network = isinstance(error, (dist.DistBackendError, dist.DistNetworkError, dist.DistStoreError))
+    return ranks() > 1 and (network or "gloo" in str(error) or "NCCL" in str(error))
 
 
 def leave() -> None:

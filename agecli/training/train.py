@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from agecli.core.config import OPTIONS, Config, Ensemble, LeafInit, ModelName, Select, Setup
-from agecli.core.errors import InputError
+from agecli.core.errors import InputError, TrainingError
 from agecli.core.locks import LockedError, locked
 from agecli.core.signals import stop_flag
 from agecli.datasets.protocols import leakage
@@ -100,7 +100,7 @@ def train(
     shard: the share of the folds that this process does, as "0/4" or "env" (see `scaling.selection.select`), in a folder
         that it shares with other processes; PREPARE begins the run and trains nothing.
 
-    Under torchrun all ranks train one model, and rank 0 writes. Raises InputError for wrong settings or data,
+    Under torchrun all ranks train one model, and rank 0 writes; ranks that it started again resume. Raises InputError for wrong settings or data,
     MissingError if data, weights or a device is missing, TrainingError if the loss is not finite, and Interrupted
     after SIGINT or SIGTERM, when all is saved.
 
@@ -120,6 +120,8 @@ def train(
     target = pick_device(device)
     keep_memory()
     distributed.join(target)
+    if distributed.was_restarted():
+        request = replace(request, resume=True)
     if shard is not None and distributed.ranks() > 1:
         raise InputError("--shard is for single processes", hint="without it, torchrun shares every batch")
     try:
@@ -132,6 +134,12 @@ def train(
                 context = _start(planned, target, workers, listener or Listener(), stop)
                 _train_folds(context, planned, chosen)
             return _report(context, planned)
+    except RuntimeError as error:
+        if not distributed.is_lost_connection(error):
+            raise
+        raise TrainingError(
+            "another rank was lost", hint="torchrun --max-restarts N starts all ranks again, from the last saved state"
+        ) from error
     finally:
         distributed.leave()
 
