@@ -1,6 +1,10 @@
 """`python -m agecli`, and the command `agecli`."""
 
+import atexit
+import os
 import signal
+import sys
+import threading
 
 
 def main() -> None:
@@ -9,7 +13,25 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from agecli.cli import main as run
 
-    run()
+    try:
+        run()
+    except SystemExit as end:
+        _leave(end)
+        raise
+
+
+def _leave(end: SystemExit) -> None:
+    """Exit at once, if nothing is left to do: Python frees its memory object by object, a tenth of the time of a photo."""
+    others = any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread())
+    if others or "torch" in sys.modules or not isinstance(end.code, int | None):
+        return
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:  # Python reports it
+        return
+    os._exit(end.code or 0)
 
 
 if __name__ == "__main__":

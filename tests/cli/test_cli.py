@@ -49,6 +49,18 @@ def test_a_command_starts_without_the_modules_of_other_commands() -> None:
     assert "agecli.cli.train" not in done.stdout
 
 
+def test_the_quick_exit_keeps_the_exit_code_the_output_and_exit_handlers() -> None:
+    code = "import atexit; atexit.register(print, 'handled'); from agecli.__main__ import main; main()"
+    for arguments, exit_code, said in (
+        (["--version"], 0, agecli.__version__),
+        (["predict", "--nonsense"], 2, "handled"),
+    ):
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120)
+        assert done.returncode == exit_code, done.stderr
+        assert said in done.stdout
+        assert done.stdout.endswith("handled\n")
+
+
 def test_version_and_info(cli: Cli) -> None:
     assert cli("--version").stdout == f"agecli {agecli.__version__}\n"
     said = cli("info").stdout

@@ -10,6 +10,7 @@ from agecli.scoring.shift import (
     STATISTICS,
     ShiftMonitor,
     ShiftReference,
+    _percentile,
     picture_statistics,
     shift_of,
     shift_reference,
@@ -95,3 +96,9 @@ def test_the_shift_of_a_hand_computed_example() -> None:
     faces[:, 3] -= 0.2  # contrast: two stds below
     faces[:, 4] += 0.3  # highlights: a surplus, which does not count
     assert shift_of(faces, known) == pytest.approx(np.sqrt((1 - 0.01 + 4 - 0.01) / 8))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 50, 51, 8000])
+def test_the_percentile_is_that_of_numpy(count: int) -> None:
+    values = np.random.default_rng(count).random(count, dtype=np.float32)
+    assert _percentile(values, 98) == pytest.approx(np.percentile(values, 98), rel=1e-6)
