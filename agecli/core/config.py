@@ -29,8 +29,8 @@ MOST_LEAVES = 1 << 20  # of a forest; with a distribution in each, they take hal
 class AgesConfig:
     """The age grid, in whole years, and how an age is read from a distribution on it."""
 
-    low: int = setting(0, "youngest age of the grid, in years", least=0, most=200)
-    high: int = setting(120, "oldest age of the grid, in years", most=200)
+    low: int = setting(0, "youngest age of the grid, in years", least=0, most=200, unit="years")
+    high: int = setting(120, "oldest age of the grid, in years", most=200, unit="years")
     readout: Literal["paper", "mean", "median", "mode"] = setting(
         "paper", "how an age is read from a distribution; paper: mean for drf, mode for dldlf"
     )
@@ -43,12 +43,12 @@ class AgesConfig:
 class ForestConfig:
     """The forest: its size, its leaves, and its annealing schedules. Letters are those of the paper."""
 
-    trees: int = setting(5, "trees, K", above=0, most=1000)
-    depth: int = setting(6, "levels of nodes in a tree, h, the leaves included", least=2, most=16)
-    units: int = setting(128, "outputs of f, M", above=0, most=32_768)
+    trees: int = setting(5, "trees, K", above=0, most=1000, unit="trees")
+    depth: int = setting(6, "levels of nodes in a tree, h, the leaves included", least=2, most=16, unit="levels")
+    units: int = setting(128, "outputs of f, M", above=0, most=32_768, unit="units")
     units_std: float = setting(0.005, "std of the Gaussian that initialises the weights of f", least=0, most=100)
     standardise: bool = setting(True, "standardise the inputs of f over the first faces; always done when frozen")
-    alpha: float = setting(2.0, "std of a label distribution, in years (dldlf)", least=0, most=100)
+    alpha: float = setting(2.0, "std of a label distribution, in years (dldlf)", least=0, most=100, unit="years")
     leaf_init: LeafInit = setting(
         "quantiles",
         "how leaves start (drf): at quantiles or k-means clusters of the ages, or uninformed (uniform, identical, narrow)",
@@ -58,22 +58,27 @@ class ForestConfig:
         "least variance of a leaf, in years^2; 0: none but the 0.01 that the age grid needs (drf)",
         least=0,
         most=10_000,
+        unit="years²",
     )  # integer ages alone have a variance of 1/12 around their true value
     pseudo_count: float = setting(
-        0.01, "faces added to each leaf, spread over the age grid (dldlf)", least=0, most=1_000_000
+        0.01, "faces added to each leaf, spread over the age grid (dldlf)", least=0, most=1_000_000, unit="faces"
     )
     noise: float = setting(
-        0.0, "share of labels taken as uniform noise; bounds the loss of a face (drf)", least=0, below=1
+        0.0, "share of labels taken as uniform noise; bounds the loss of a face (drf)", least=0, below=1, unit="share"
     )
     split_temperature: float = setting(1.0, "initial temperature of the splits, T_0", least=0, most=1000)
     leaf_temperature: float = setting(0.5, "initial temperature of the leaves, tau_0 (drf)", above=0, most=1000)
     cooling: float = setting(0.9, "factor of both annealing schedules at each leaf update, eta", above=0, most=1)
-    update_every: int = setting(50, "mini-batches between two leaf updates, n_B", above=0, most=1_000_000)
+    update_every: int = setting(
+        50, "mini-batches between two leaf updates, n_B", above=0, most=1_000_000, unit="mini-batches"
+    )
     update_routing: Literal["cached", "recomputed"] = setting(
         "cached",
         "routing in a leaf update: as each mini-batch was seen (the authors' code), or at the current weights (the text)",
     )
-    update_rounds: int = setting(20, "rounds of variational bounding in a leaf update", above=0, most=1000)
+    update_rounds: int = setting(
+        20, "rounds of variational bounding in a leaf update", above=0, most=1000, unit="rounds"
+    )
     assignment: int = setting(0, "number of the random assignment phi, for the same seed", least=0, most=1_000_000)
     ensemble: Ensemble = setting("joint", "trees that learn from a mini-batch: all (joint) or one (alternating, DNDF)")
 
@@ -98,13 +103,21 @@ class BackboneConfig:
     )
     freeze: bool = setting(False, "keep the backbone's weights; its features are computed once and cached")
     frozen_layers: int = setting(
-        0, "first layers of the backbone that are not trained; saves time", least=0, most=10_000
+        0, "first layers of the backbone that are not trained; saves time", least=0, most=10_000, unit="layers"
     )
     drop_path: float = setting(
-        0.0, "stochastic depth rate of the last block, less for earlier ones (timm)", least=0, below=1
+        0.0,
+        "stochastic depth rate of the last block, less for earlier ones (timm)",
+        least=0,
+        below=1,
+        unit="probability",
     )
     stages: int = setting(
-        0, "last stages whose pooled feature maps are the features; 0: the network's own features", least=0, most=100
+        0,
+        "last stages whose pooled feature maps are the features; 0: the network's own features",
+        least=0,
+        most=100,
+        unit="stages",
     )
     mirror: bool = setting(False, "features are the mean over a face and its mirror image, which takes twice the time")
 
@@ -113,9 +126,11 @@ class BackboneConfig:
 class AlignmentConfig:
     """How the training faces were aligned, read from the `alignment.toml` of `preprocess`; 0 if that is not known."""
 
-    size: int = setting(0, "side of an aligned picture, in pixels", least=0, most=4096)
-    eye_distance: float = setting(0.0, "distance of the eyes, as a share of the side", least=0, most=1)
-    eye_height: float = setting(0.0, "height of the eyes below the upper edge, as a share of the side", least=0, most=1)
+    size: int = setting(0, "side of an aligned picture, in pixels", least=0, most=4096, unit="pixels")
+    eye_distance: float = setting(0.0, "distance of the eyes, as a share of the side", least=0, most=1, unit="share")
+    eye_height: float = setting(
+        0.0, "height of the eyes below the upper edge, as a share of the side", least=0, most=1, unit="share"
+    )
 
 
 @dataclass(frozen=True)
@@ -123,21 +138,35 @@ class DataConfig:
     """The protocol, the pictures and their augmentation."""
 
     setup: Setup = setting("random", "protocol that splits the faces into train, val and test")
-    train_share: float = setting(0.8, "share of the images to train on, in random, I and II", above=0, most=1)
-    folds: int = setting(5, "folds of the setup subject", most=10_000)
-    val_share: float = setting(
-        0.1, "share of the training subjects held out to select a checkpoint and calibrate intervals", least=0, below=1
+    train_share: float = setting(
+        0.8, "share of the images to train on, in random, I and II", above=0, most=1, unit="share"
     )
-    size: int = setting(0, "side of the network's input, in pixels; 0: the backbone's own", least=0, most=1024)
-    crop_share: float = setting(0.875, "side of the crop, as a share of the side of the face picture", above=0, most=1)
+    folds: int = setting(5, "folds of the setup subject", most=10_000, unit="folds")
+    val_share: float = setting(
+        0.1,
+        "share of the training subjects held out to select a checkpoint and calibrate intervals",
+        least=0,
+        below=1,
+        unit="share",
+    )
+    size: int = setting(
+        0, "side of the network's input, in pixels; 0: the backbone's own", least=0, most=1024, unit="pixels"
+    )
+    crop_share: float = setting(
+        0.875, "side of the crop, as a share of the side of the face picture", above=0, most=1, unit="share"
+    )
     augment: Literal["none", "paper", "modern", "mixed", "wild", "graded"] = setting(
         "modern", "augmentation of training pictures; graded: wild at a random strength"
     )
     mask: float = setting(
-        0.0, "share of the training faces whose surroundings are masked, as in tightly cut data sets", least=0, below=1
+        0.0,
+        "share of the training faces whose surroundings are masked, as in tightly cut data sets",
+        least=0,
+        below=1,
+        unit="share",
     )
     blend: float = setting(
-        0.0, "mixup with a face of about the same age: largest share of the other face", least=0, below=1
+        0.0, "mixup with a face of about the same age: largest share of the other face", least=0, below=1, unit="share"
     )
     balance: float = setting(0.0, "oversampling of rare ages: 0 draws faces equally often, 1 ages", least=0, most=10)
 
@@ -146,8 +175,8 @@ class DataConfig:
 class TrainingConfig:
     """The optimiser, its schedule, and when to validate and save."""
 
-    iterations: int = setting(3000, "mini-batches to learn from", above=0, most=100_000_000)
-    batch_size: int = setting(32, "faces in a mini-batch, over all processes", above=0, most=65_536)
+    iterations: int = setting(3000, "mini-batches to learn from", above=0, most=100_000_000, unit="mini-batches")
+    batch_size: int = setting(32, "faces in a mini-batch, over all processes", above=0, most=65_536, unit="faces")
     optimiser: Literal["sgd", "adamw"] = setting("adamw", "optimiser")
     lr: float = setting(1e-3, "learning rate", above=0, most=1e30)
     backbone_lr: float = setting(1.0, "learning rate of the backbone, as a multiple of lr", least=0, most=1_000_000)
@@ -156,27 +185,42 @@ class TrainingConfig:
         1.0, "factor of the learning rate for each layer of the backbone below the last", above=0, most=1
     )
     unfreeze_every: int = setting(
-        0, "iterations after which the next lower layer is unfrozen; 0: all at once", least=0, most=100_000_000
+        0,
+        "iterations after which the next lower layer is unfrozen; 0: all at once",
+        least=0,
+        most=100_000_000,
+        unit="mini-batches",
     )
     momentum: float = setting(0.9, "momentum (sgd)", least=0, most=1)
     weight_decay: float = setting(0.05, "weight decay of matrices and kernels", least=0, most=1000)
     schedule: Literal["steps", "cosine"] = setting("cosine", "learning rate schedule")
     warmup: int = setting(
-        200, "iterations of linear warm-up, at most a tenth of all (cosine)", least=0, most=100_000_000
+        200,
+        "iterations of linear warm-up, at most a tenth of all (cosine)",
+        least=0,
+        most=100_000_000,
+        unit="mini-batches",
     )
     step_every: int = setting(
-        10_000, "iterations between two drops of the learning rate (steps)", above=0, most=100_000_000
+        10_000,
+        "iterations between two drops of the learning rate (steps)",
+        above=0,
+        most=100_000_000,
+        unit="mini-batches",
     )
     step_factor: float = setting(0.5, "factor of the learning rate at each drop (steps)", above=0, most=1)
     clip_norm: float = setting(5.0, "largest norm of the gradient; 0 disables clipping", least=0, most=1_000_000_000)
-    eval_every: int = setting(500, "iterations between two validations", above=0, most=100_000_000)
+    eval_every: int = setting(500, "iterations between two validations", above=0, most=100_000_000, unit="mini-batches")
     patience: int = setting(
         0,
         "validations without a lower MAE after which a fold is stopped early; 0 disables it",
         least=0,
         most=100_000_000,
+        unit="validations",
     )
-    save_every: float = setting(60.0, "seconds between two saves of the training state", least=0, most=1_000_000_000)
+    save_every: float = setting(
+        60.0, "seconds between two saves of the training state", least=0, most=1_000_000_000, unit="seconds"
+    )
     full_entropy: bool = setting(
         False, "history.csv has the entropy of the routing over the whole training part, which takes a pass over it"
     )

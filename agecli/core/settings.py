@@ -53,24 +53,26 @@ def setting(
     least: float | None = None,
     below: float | None = None,
     most: float | None = None,
+    unit: str = "",
 ) -> Any:
-    """A dataclass field with its default, its meaning in a few words, and the bounds of a number.
+    """A dataclass field with its default, its meaning in a few words, and the bounds and unit of a number.
 
     about: starts in lower case, without a full stop; help texts and TOML comments are made from it.
 
     >>> trees: int = setting(5, "trees, K", above=0)
     """
-    return field(default=default, metadata={"about": about, "bounds": Bounds(above, least, below, most)})
+    return field(default=default, metadata={"about": about, "bounds": Bounds(above, least, below, most), "unit": unit})
 
 
 @dataclass(frozen=True)
 class Description:
-    """What is known of a setting: its type, meaning and bounds, and the names it takes, if it is a choice."""
+    """What is known of a setting: its type, meaning, bounds and unit, and the names it takes, if it is a choice."""
 
     kind: type
     about: str
     bounds: Bounds
     choices: tuple[str, ...]
+    unit: str
 
 
 def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Description, Any]]:
@@ -94,7 +96,11 @@ def _descriptions(kind: type) -> dict[str, Description]:
     types = get_type_hints(kind)
     return {
         item.name: Description(
-            type(item.default), item.metadata["about"], item.metadata["bounds"], get_args(types[item.name])
+            type(item.default),
+            item.metadata["about"],
+            item.metadata["bounds"],
+            get_args(types[item.name]),
+            item.metadata["unit"],
         )
         for item in dataclasses.fields(kind)
         if "about" in item.metadata
