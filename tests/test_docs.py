@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from agecli.cli import app
+from agecli.core.config import Config, settings
 
 ROOT = Path(__file__).parent.parent
 EQUATIONS = (ROOT / "docs/equations.md").read_text(encoding="utf-8")
@@ -55,7 +56,12 @@ def test_each_label_in_the_code_stands_in_the_table() -> None:
     assert used <= known
 
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "models/README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "models/README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 OTHERS = {  # not agecli's options
     *("--read-only", "--tmpfs", "--cap-drop", "--security-opt", "--env", "--data-binary"),  # podman and curl
     *("--array", "--cpus-per-task", "--job-name", "--mem", "--mem-per-cpu", "--ntasks", "--requeue"),  # SLURM
@@ -77,8 +83,6 @@ def test_each_command_option_and_file_that_a_page_names_is_there(page: Path) -> 
         *(group.name for group in app.registered_groups),
     }
     assert set(re.findall(r"(?:^|`|&& |\| )agecli ([a-z]+)\b", text, re.M)) <= commands
-    for link in re.findall(r"\]\(((?!http)[^)#]+)", text):
-        assert (page.parent / link).exists(), link
     options = set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text))
     scripts = [*ROOT.glob("agecli/cli/*.py"), *ROOT.glob("models/recipe/*.py"), *ROOT.glob("benchmarks/**/*.py")]
     source = "".join(path.read_text(encoding="utf-8") for path in [*scripts, *ROOT.glob("docs/*.py")])
@@ -100,13 +104,68 @@ def test_each_python_file_and_module_that_a_page_names_is_there(page: Path) -> N
         resolve(name)
 
 
-def test_each_name_that_the_contributing_guide_mentions_is_in_the_code() -> None:
-    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## Add a data set")[1]
+def test_each_name_that_the_guide_to_extensions_mentions_is_in_the_code() -> None:
+    guide = (ROOT / "docs/extend.md").read_text(encoding="utf-8").split("## Add a data set")[1]
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "agecli").rglob("*.py"))
     names = set(re.findall(r"`([A-Za-z_]+)`", guide))
     assert {"PARSERS", "METADATA", "DETECTORS", "SPECS", "COLUMNS"} <= names
     for name in names:
         assert re.search(rf"(^|class |def ){name}\b", source, re.M) or f"    {name}" in source, name
+
+
+LINKING = sorted({*PAGES, *ROOT.glob("*.md")})
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_link_leads_to_a_file_and_to_a_heading_in_it(page: Path) -> None:
+    """External addresses are checked by their form only: the tests make no connection."""
+    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for address in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", address):
+            assert re.fullmatch(r"https://[\w-]+(\.[\w-]+)+(/[^\s<>\"]*)?", address), address
+            continue
+        name, _, anchor = address.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), address
+        assert not anchor or anchor in anchors(target), address
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site make them: the rules agree on what is used here."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    headings = [re.sub(r"[`*]", "", heading) for heading in re.findall(r"^#+ (.*)$", text, re.M)]
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_each_page_of_the_docs_is_in_the_navigation_once() -> None:
+    listed = re.findall(r'= "([\w/-]+\.md)"', (ROOT / "zensical.toml").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted(str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md"))
+
+
+def test_the_generated_pages_are_fresh() -> None:
+    for path, text in generated_pages().items():
+        assert (ROOT / path).read_text(encoding="utf-8") == text, f"{path} is out of date: python docs/pages.py"
+
+
+def generated_pages() -> dict[str, str]:
+    """The pages that docs/pages.py writes, by their paths."""
+    spec = importlib.util.spec_from_file_location("pages", ROOT / "docs/pages.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made: dict[str, str] = module.pages()
+    return made
+
+
+def test_the_settings_page_has_each_setting_with_its_default_and_what_the_paper_changes() -> None:
+    page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+    rows = {row.split("`")[1]: row for row in page.splitlines() if row.startswith("| `")}
+    assert set(rows) == dict(settings(Config())).keys()
+    assert "| pixels |" in rows["data.size"]
+    assert "preset paper: `0.05`" in rows["training.lr"]
+    assert "--model regression: `0.001`" not in rows["training.lr"]  # which is the default
+    assert "--model dndf: `0.0`" in rows["forest.alpha"]
 
 
 def test_the_readme_begins_with_a_command_that_works_and_both_ways_to_install() -> None:
