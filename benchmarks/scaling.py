@@ -65,7 +65,8 @@ def environment(place: Path) -> dict[str, str]:
     """Variables of traced processes whose home is another folder."""
     (place / "site").mkdir(exist_ok=True)
     (place / "home").mkdir(exist_ok=True)
-    (place / "site/sitecustomize.py").write_text(TRACE)
+    if not (place / "site/sitecustomize.py").exists():
+        (place / "site/sitecustomize.py").write_text(TRACE)
     python_path = os.pathsep.join([str(place / "site"), str(ROOT)])
     return {
         **os.environ,
@@ -282,12 +283,12 @@ def peak(command: Sequence[str]) -> float:
     return int(done.stdout.split()[-1]) / 1024
 
 
-def speed(place: Path, photos: Path, count: int) -> None:
+def speed(place: Path, photos: Path, count: int, turns: int = 3) -> None:
     """Photos per second of two local processes and of two Dask workers, in turn, the start-up of all included."""
     take(photos, count, place / "photos")
     with cluster(place) as dask:
         time.sleep(5)
-        for turn in range(3):
+        for turn in range(turns):
             rates = []
             for kind, more in (("local", ["--workers", "2"]), ("dask", ["--cluster", str(dask.file)])):
                 began = time.monotonic()
@@ -346,6 +347,7 @@ def main() -> None:
     parser.add_argument("--target", choices=("worker", "driver", "scheduler", "local"), default="worker")
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--turns", type=int, default=3, help="of the measurement of speed")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -360,7 +362,7 @@ def main() -> None:
         elif asked.what == "containers":
             containers(place, asked.photos, asked.count)
         elif asked.what == "speed":
-            speed(place, asked.photos, asked.count)
+            speed(place, asked.photos, asked.count, asked.turns)
         else:
             kills(place, asked.photos, asked.count, asked.target, asked.times, asked.seed)
 
