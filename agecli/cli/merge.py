@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from agecli.cli.options import Quiet, Verbose, listen, output_file
+from agecli.cli.options import Quiet, Verbose, listen, output_place
 from agecli.cli.outputs import Force
 from agecli.cli.predict import Format
 
 
 def merge(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of --out.")],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder or address of --out.")],
     output: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             *("--output", "-o"),
-            callback=output_file,
+            callback=output_place,
             metavar="FILE",
-            help="Write all records to a file, whole or not at all; - is stdout.",
+            help="Write all records to a file or an address, whole or not at all; - is stdout.",
         ),
     ] = None,
     form: Annotated[

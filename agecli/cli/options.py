@@ -57,6 +57,11 @@ def output_file(path: Path | None) -> Path | None:
     return None if path == Path("-") else path
 
 
+def output_place(name: str | None) -> str | None:
+    """The file or address of --output; None, which is stdout, for `-`."""
+    return None if name == "-" else name
+
+
 Output = Annotated[
     Path | None,
     typer.Option(

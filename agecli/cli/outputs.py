@@ -22,6 +22,9 @@ OUTPUTS = {  # parameters that name a file to write, and the kinds of files that
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that agecli did not write.")]
 
 
+REMOTE = ("predict", "merge")  # commands that write to addresses, too
+
+
 class Command(typer.core.TyperCommand):
     """A command that checks the files it will write."""
 
@@ -29,6 +32,8 @@ class Command(typer.core.TyperCommand):
         """Run the command. Raises InputError if it would replace an input or, without --force, a file of the user."""
         params = ctx.params
         for name, kinds in OUTPUTS.items():
+            if ctx.info_name in REMOTE and is_address(params.get(name)):
+                continue  # checked where the address is known
             _check_local(params.get(name))
             for path in _files(params.get(name)):
                 check_output(path, kinds, _inputs(params), bool(params.get("force")))
@@ -39,10 +44,15 @@ class Command(typer.core.TyperCommand):
 
 def _check_local(value: str | Path | None) -> None:
     """Raise InputError for an address, of which a path would make folders such as `s3:`."""
-    if value is not None and re.match(r"[a-z][a-z0-9+.-]+:/", str(value)):
+    if is_address(value):
         raise InputError(
             f"{value} is an address, and outputs are files here", hint="write to a folder, and copy it then"
         )
+
+
+def is_address(value: str | Path | None) -> bool:
+    """Whether a value is an address, or a path that was made of one."""
+    return value is not None and re.match(r"[a-z][a-z0-9+.-]+:/", str(value)) is not None
 
 
 def _files(value: str | Path | None) -> list[Path]:

@@ -22,7 +22,7 @@ from agecli.cli.options import (
     Timeout,
     Verbose,
     listen,
-    output_file,
+    output_place,
 )
 from agecli.cli.outputs import Force
 from agecli.core.display import visible
@@ -161,12 +161,12 @@ Form = Annotated[
     ),
 ]
 Output = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         *("--output", "-o"),
-        callback=output_file,
+        callback=output_place,
         metavar="FILE",
-        help="Write records to a file, whole or not at all; - is stdout.",
+        help="Write records to a file or an address, whole or not at all; - is stdout.",
         rich_help_panel=OUTPUT,
     ),
 ]
@@ -181,10 +181,10 @@ Resume = Annotated[
     typer.Option("--resume", help="Continue an interrupted run with the same --output.", rich_help_panel=OUTPUT),
 ]
 Out = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         metavar="DIR",
-        help="Work in shards: a plan and a part for each shard in this folder. `agecli merge` joins them.",
+        help="Work in shards: a plan and a part for each shard in this folder or address. `agecli merge` joins them.",
         rich_help_panel=SHARDS,
     ),
 ]
@@ -273,7 +273,7 @@ def predict(
     if out is not None or shards or shard_size or shard or cluster or script:
         from agecli.cli.shards import predict_shards
 
-        given = {"--output": output, "--resume": resume, "--draw": draw, "--safe-csv": safe_csv, "--format": form}
+        given = {"--output": output, "--resume": resume, "--draw": draw, "--safe-csv": safe_csv}
         predict_shards(
             photos,
             out,
@@ -285,6 +285,7 @@ def predict(
             cluster=cluster,
             script=script.value if script else None,
             quiet=quiet,
+            form=form.value if form else None,
             model=model,
             videos=videos,
             null=null,

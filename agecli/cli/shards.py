@@ -16,12 +16,14 @@ import typer
 from agecli.cli.arguments import without_options
 from agecli.cli.progress import Bars
 from agecli.core.errors import InputError, Interrupted
+from agecli.core.extras import require
 from agecli.core.parallel import cores
 from agecli.core.worker_process import Limits
 from agecli.prediction.options import Options
 from agecli.prediction.sharding import job_for, plan_prediction
 from agecli.scaling.engines import Progress, Report, run_here
 from agecli.scaling.parts import clean
+from agecli.scaling.places import Place, place
 from agecli.scaling.plan import Plan
 from agecli.scaling.scripts import script as write_script
 from agecli.scaling.selection import select, shards_in_choice
@@ -29,11 +31,12 @@ from agecli.scaling.sessions import PER_THREAD, Job, close_sessions, do_one
 from agecli.scaling.state import status
 
 log = logging.getLogger("agecli")
+PARTS = ("jsonl", "parquet")  # formats of parts
 
 
 def predict_shards(
     photos: Sequence[str],
-    out: Path | None,
+    out: str | None,
     faces: Mapping[str, Any],
     *,
     excluded: Sequence[str],
@@ -43,6 +46,7 @@ def predict_shards(
     cluster: str | None,
     script: str | None,
     quiet: bool,
+    form: str | None,
     model: Path | None,
     videos: bool,
     null: bool,
@@ -55,37 +59,43 @@ def predict_shards(
     """Do the shards that were chosen. Exits with 1 if some of their inputs gave no age."""
     if out is None:
         raise InputError("shards need a folder", hint="name one with --out DIR")
+    if form not in (None, *PARTS):
+        raise InputError(f"parts can't be in {form}", hint="choose --format jsonl or parquet; `agecli merge` has more")
+    if form == "parquet":
+        require("pyarrow", needed_by="--format parquet")
     if excluded:
         raise InputError(
             f"{excluded[0]} has no effect on shards", hint="`agecli merge DIR -o FILE` writes all records to one file"
         )
+    folder = place(out)
     if (named := shards_in_choice(shard)) is not None:
         select(shard, named, {})  # an error before anything is written
-        if shards is None and shard_size is None and not (out / "plan.json").exists():
+        if shards is None and shard_size is None and not (folder / "plan.json").exists():
             shards = named
     local = cluster is None
     count = workers or (cores() if local else PER_THREAD)
     limits = Limits.of(max_memory, timeout)
-    job = job_for(out, model, device, batch_size, count, limits, threads=0 if local else 1)
+    job = job_for(folder, model, device, batch_size, count, limits, threads=0 if local else 1)
     plan = plan_prediction(
-        *(photos, out, Options(**faces), job),
+        *(photos, folder, Options(**faces), job),
         videos=videos,
         null=null,
         shards=shards,
         size=shard_size,
         check_inputs=shard is None,
+        file_format=form,
     )
     if script is not None:
         sys.stdout.write(write_script(script, without_options(sys.argv[1:], "--script"), plan.base, plan.shards, count))
         return
     report(
-        out,
+        folder,
         plan,
-        run_shards(out, plan, select(shard, plan.shards, os.environ), replace(job, plan=plan.key), cluster, quiet),
+        run_shards(folder, plan, select(shard, plan.shards, os.environ), replace(job, plan=plan.key), cluster, quiet),
     )
 
 
-def run_shards(out: Path, plan: Plan, numbers: Sequence[int], job: Job, cluster: str | None, quiet: bool) -> Progress:
+def run_shards(out: Place, plan: Plan, numbers: Sequence[int], job: Job, cluster: str | None, quiet: bool) -> Progress:
     """Do shards in this process, or on a cluster, with a progress bar. Raises Interrupted for SIGINT and SIGTERM."""
     try:
         with Bars(quiet) as bars:
@@ -96,7 +106,7 @@ def run_shards(out: Path, plan: Plan, numbers: Sequence[int], job: Job, cluster:
         ) from None
 
 
-def _run(out: Path, plan: Plan, numbers: Sequence[int], job: Job, cluster: str | None, show: Report) -> Progress:
+def _run(out: Place, plan: Plan, numbers: Sequence[int], job: Job, cluster: str | None, show: Report) -> Progress:
     """Do the shards in this process, or on a cluster."""
     if cluster is None:
         with job.session() as session:
@@ -109,7 +119,7 @@ def _run(out: Path, plan: Plan, numbers: Sequence[int], job: Job, cluster: str |
     return done
 
 
-def report(out: Path, plan: Plan, done: Progress) -> None:
+def report(out: Place, plan: Plan, done: Progress) -> None:
     """Say what was done, and what to do next. Raises typer.Exit with 1 if some inputs gave no age."""
     clean(out)
     state = status(out)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,7 +15,7 @@ SHOWN = 5  # failed shards whose reason is shown
 
 
 def status(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of --out.")],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder or address of --out.")],
     form: Form = None,
     output: Output = None,
     force: Force = False,

@@ -106,7 +106,7 @@ def open_url(address: str, seekable: bool = False) -> BinaryIO:
     except UnreadableError:
         raise
     except Exception as error:
-        raise UnreadableError(_reason(error)) from None
+        raise UnreadableError(reason(error)) from None
 
 
 def _copy(file: BinaryIO) -> BinaryIO:
@@ -127,20 +127,20 @@ def read_url(address: str) -> bytes:
         try:
             data = file.read(MOST_BYTES + 1)
         except Exception as error:
-            raise UnreadableError(_reason(error)) from None
+            raise UnreadableError(reason(error)) from None
     if len(data) > MOST_BYTES:
         raise UnreadableError(f"it is too large: a picture has {MOST_BYTES >> 20} MB at most")
     return data
 
 
-def _reason(error: Exception) -> str:
-    """Why a remote file can't be read."""
+def reason(error: Exception, what: str = "fetched") -> str:
+    """Why a remote file can't be read or written."""
     if isinstance(error, FileNotFoundError):
         if not isinstance(error.__cause__, OSError):
             return "there is no such file"
         error = error.__cause__  # the server does not answer
     lines = str(error).splitlines()
-    return f"it can't be fetched: {type(error).__name__}" + (f": {lines[0][:120]}" if lines else "")
+    return f"it can't be {what}: {type(error).__name__}" + (f": {lines[0][:120]}" if lines else "")
 
 
 def fetched(items: Iterable[T], ahead: int = AHEAD) -> Iterator[tuple[T, bytes | UnreadableError | None]]:

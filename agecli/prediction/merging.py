@@ -10,11 +10,11 @@ from pathlib import Path
 
 from agecli.core.locks import locked
 from agecli.core.outputs import check_output
-from agecli.core.streams import Row, destination
-from agecli.prediction.options import Options
-from agecli.prediction.sharding import COMMAND
+from agecli.core.streams import Row
+from agecli.prediction.sharding import COMMAND, stored_options
 from agecli.prediction.writing import check_destination, choose_format, write_records
 from agecli.scaling.parts import clean, read_part
+from agecli.scaling.places import Place, RemotePath, check_remote_output, destination, place
 from agecli.scaling.plan import Plan, read_plan
 from agecli.scaling.state import check_complete
 
@@ -29,29 +29,31 @@ def merge(
 ) -> None:
     """Write the records of all parts to one file, whole or not at all: the same bytes as `predict -o` writes.
 
-    folder: of the run (`predict --out`);   output: the file, None for stdout;   file_format, safe_csv, force: as in
+    folder: of the run (`predict --out`);   output: the file, None for stdout; both may be addresses;   file_format, safe_csv, force: as in
     `Predictions.save`. Memory does not grow with the records.
     Raises InputError while parts are missing, with the shards to run, and for a part that is damaged.
 
     Example: `agecli.merge("ages", "ages.parquet")`
     """
-    place, path = Path(folder), Path(output) if output is not None else None
-    plan = read_plan(place)
+    where, path = place(folder), place(output) if output is not None else None
+    plan = read_plan(where)
     file_format = choose_format(file_format, path)
     check_destination(file_format, None if path else sys.stdout, safe_csv)
-    if path and not force:
+    if isinstance(path, RemotePath):
+        check_remote_output(path, force)
+    elif path and not force:
         check_output(path, ["table"])
-    check_complete(place, plan, COMMAND)
-    with locked(path) if path else nullcontext(), destination(path, sys.stdout) as stream:
+    check_complete(where, plan, COMMAND)
+    with locked(path) if isinstance(path, Path) else nullcontext(), destination(path, sys.stdout) as stream:
         if file_format == "jsonl":
-            stream.writelines(line.decode("ascii") for line in _lines(place, plan))
+            stream.writelines(line.decode("ascii") for line in _lines(where, plan))
         else:
-            rows = (_row(line) for line in _lines(place, plan))
-            write_records(rows, file_format, _columns(place, plan), stream, safe_csv)
-    clean(place)
+            rows = (_row(line) for line in _lines(where, plan))
+            write_records(rows, file_format, _columns(where, plan), stream, safe_csv)
+    clean(where)
 
 
-def _lines(folder: Path, plan: Plan) -> Iterator[bytes]:
+def _lines(folder: Place, plan: Plan) -> Iterator[bytes]:
     """The lines of all parts, in order."""
     for number in range(plan.shards):
         yield from read_part(folder, plan, number)
@@ -63,9 +65,8 @@ def _row(line: bytes) -> Row:
     return row
 
 
-def _columns(folder: Path, plan: Plan) -> tuple[str, ...]:
+def _columns(folder: Place, plan: Plan) -> tuple[str, ...]:
     """The fields of the records: those of the first one, or of the options if there is none."""
     for line in _lines(folder, plan):
         return tuple(_row(line))
-    stored = {name: value for name, value in plan.options.items() if name not in ("model", "videos")}
-    return Options(**stored).columns(shift=False)
+    return stored_options(plan).columns(shift=False)

@@ -43,6 +43,7 @@ from agecli.prediction.options import Options, check_batch_size
 from agecli.prediction.persons import pool
 from agecli.prediction.tracking import follow
 from agecli.prediction.writing import check_destination, choose_format, write_records
+from agecli.scaling.places import RemotePath, check_remote_output, place, write_whole
 
 if TYPE_CHECKING:
     from agecli.prediction.drawing import Drawer
@@ -129,7 +130,8 @@ class Predictions(Iterator[Record]):
         """Write all records to a file or a text stream, in the order of the photos.
 
         output: a file, which appears when all is done; until then the records are in `OUTPUT.unfinished`. A pipe, a
-            device or an open text stream gets each record at once.
+            device or an open text stream gets each record at once. An address, as `s3://bucket/ages.jsonl`, gets the file
+            when all is done.
         file_format: table, csv, tsv, json, jsonl or parquet; None takes it from the ending of the file, jsonl if it has
             none. Parquet needs the extra `parquet`.
         resume: continue after the records in `OUTPUT.unfinished`. Photos, model and options must be the same.
@@ -143,7 +145,7 @@ class Predictions(Iterator[Record]):
         """
         if self.started:
             raise InputError("these predictions have been read already", hint="call predict again")
-        path = Path(output) if isinstance(output, (str, os.PathLike)) else None
+        path = place(output) if isinstance(output, (str, os.PathLike)) else None
         file_format = choose_format(file_format, path)
         check_destination(file_format, None if path else cast(TextIO, output), safe_csv)
         self.safe_csv = safe_csv
@@ -154,6 +156,8 @@ class Predictions(Iterator[Record]):
                     "--resume needs the file that the interrupted run wrote to", hint="name it with --output FILE"
                 )
             return self._write(self._rows(options, progress), file_format, cast(TextIO, output))
+        if isinstance(path, RemotePath):
+            return self._upload(path, file_format, options, resume, force, progress)
         if path.is_dir():
             raise InputError(f"{path} is a folder", hint=f"name a file in it: --output {path / 'ages.jsonl'}")
         if is_stream(path):  # has no journal, because it cannot be resumed
@@ -164,6 +168,21 @@ class Predictions(Iterator[Record]):
         if not force:
             check_output(path, ["table"])
         return self._save(path, file_format, options, resume, progress)
+
+    def _upload(
+        self, path: RemotePath, file_format: str, options: Options, resume: bool, force: bool, progress: Progress | None
+    ) -> Summary:
+        """Write a file at an address. It has no journal."""
+        if resume:
+            raise InputError(
+                f"--resume can't continue {path}", hint="work in shards: --out s3://… continues by itself, then `merge`"
+            )
+        check_remote_output(path, force)
+        self.predictor.load()
+        with write_whole(path, keep=True) as part:
+            summary = self._write(self._rows(options, progress), file_format, part)
+        log.info("wrote %s", path)
+        return summary
 
     def _save(self, path: Path, file_format: str, options: Options, resume: bool, progress: Progress | None) -> Summary:
         """Write a regular file by way of its journal."""

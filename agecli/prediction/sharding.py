@@ -29,7 +29,8 @@ from agecli.prediction.journal import Tally as Failures
 from agecli.prediction.options import Options, check_batch_size
 from agecli.prediction.predictions import Predictions
 from agecli.scaling.parts import Footer, Tally, do_shard
-from agecli.scaling.plan import Plan, Request, make_plan, read_plan
+from agecli.scaling.places import Place, absolute, place
+from agecli.scaling.plan import NAME, Plan, Request, make_plan, read_plan
 
 COMMAND = "predict"
 
@@ -58,7 +59,7 @@ class ShardJob:
 
 def plan_prediction(
     photos: Sequence[str],
-    out: Path,
+    out: Place,
     options: Options,
     job: ShardJob,
     *,
@@ -67,31 +68,41 @@ def plan_prediction(
     shards: int | None,
     size: int | None,
     check_inputs: bool,
+    file_format: str | None = None,
 ) -> Plan:
     """The plan of a prediction in the folder `out`, new or checked; see `plan.make_plan`.
+
+    file_format: of the parts, jsonl or parquet; None for that of the plan, jsonl if it is new.
 
     Raises InputError if a picture on stdin is among the inputs: they must be files.
     """
     check_batch_size(job.batch_size)
     path = to_run(job.model, job.device)
     load_predictor(path, job.device)  # an unusable model is an error here, and not of every shard
-    request = Request(
-        COMMAND, {"model": file_hash(path), **asdict(options), "videos": videos}, photos, os.getcwd(), shards, size
-    )
+    if file_format is None and (out / NAME).exists():
+        file_format = read_plan(out).options.get("format")
+    parts = {"format": file_format} if file_format not in (None, "jsonl") else {}
+    stored = {"model": file_hash(path), **asdict(options), "videos": videos, **parts}
+    request = Request(COMMAND, stored, photos, os.getcwd(), shards, size)
 
     def names() -> Iterator[str | dict[str, Any]]:
-        for item in stored_only(read_inputs(photos, null, out, videos), "--out"):
+        for item in stored_only(read_inputs(photos, null, out if isinstance(out, Path) else None, videos), "--out"):
             yield item if isinstance(item, str) else asdict(item)
 
     return make_plan(out, request, names, check_inputs)
 
 
+def stored_options(plan: Plan) -> Options:
+    """The options of a plan that its records depend on."""
+    return Options(**{name: value for name, value in plan.options.items() if name not in ("model", "videos", "format")})
+
+
 def job_for(
-    out: Path, model: Path | None, device: str, batch_size: int, workers: int, limits: Limits | None, threads: int = 0
+    out: Place, model: Path | None, device: str, batch_size: int, workers: int, limits: Limits | None, threads: int = 0
 ) -> ShardJob:
     """A job with absolute paths."""
     own = None if model is None or str(model) == DEFAULT else os.path.abspath(model)
-    return ShardJob(os.path.abspath(out), own, device, batch_size, workers, limits or Limits(), threads)
+    return ShardJob(absolute(out), own, device, batch_size, workers, limits or Limits(), threads)
 
 
 class Session:
@@ -102,18 +113,17 @@ class Session:
     """
 
     def __init__(self, job: ShardJob, tasks: int = 1) -> None:
-        self.job, self.folder = job, Path(job.folder)
+        self.job, self.folder = job, place(job.folder)
         self.plan = read_plan(self.folder)
         if job.plan and self.plan.key != job.plan:
             raise InputError(
                 f"{self.folder / 'plan.json'} is another one here", hint="name a folder that all machines share"
             )
-        stored = dict(self.plan.options)
-        wanted, _ = stored.pop("model"), stored.pop("videos")
+        wanted = self.plan.options["model"]
         path = to_run(job.model, job.device)
         if file_hash(path) != wanted:
             raise InputError(f"{path} is not the model of {self.folder / 'plan.json'}", hint="install the same model")
-        self.options = Options(**stored)
+        self.options = stored_options(self.plan)
         self.estimator = Estimator(load_predictor(path, job.device, job.threads), path)
         self.columns = self.options.columns(shift=self.estimator.card.shift is not None)
         self.stack = ExitStack()

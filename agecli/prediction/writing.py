@@ -12,18 +12,19 @@ from agecli.core.display import visible
 from agecli.core.errors import InputError
 from agecli.core.extras import require
 from agecli.core.files import is_stream
+from agecli.core.flat_records import flat_columns, flat_row
 from agecli.core.streams import Row, stream_csv, stream_json, stream_jsonl
+from agecli.scaling.places import Place
 
 FORMATS = ("table", "csv", "tsv", "json", "jsonl", "parquet")
 ENDINGS = FORMATS[1:]  # of files, without the dot; a table has none of its own
 DELIMITERS = {"csv": ",", "tsv": "\t"}
-BOX = ("box_x", "box_y", "box_w", "box_h")
 BAR_YEARS, BAR_CELLS = 100, 25  # 4 years per character; the last one has all that is older
 BLOCKS = " ▁▂▃▄▅▆▇█"
 ASCII_BLOCKS = " .:-=+*#@"
 
 
-def choose_format(wanted: str | None, path: Path | None) -> str:
+def choose_format(wanted: str | None, path: Place | None) -> str:
     """The format of an output: the one that is wanted, else by the ending of the file, else JSON lines.
 
     wanted: a name in FORMATS, or None;   path: the file; None for a stream.
@@ -35,7 +36,7 @@ def choose_format(wanted: str | None, path: Path | None) -> str:
     """
     if wanted is not None and wanted not in FORMATS:
         raise InputError(f"unknown format `{wanted}`", hint=f"choose one of: {', '.join(FORMATS)}")
-    ending = path.suffix.lower() if path and not is_stream(path) else ""
+    ending = path.suffix.lower() if path and not (isinstance(path, Path) and is_stream(path)) else ""
     by_ending = ending[1:] if ending[1:] in ENDINGS else None
     known = ", ".join(f".{name}" for name in ENDINGS)
     if ending and by_ending is None and wanted is None:
@@ -74,27 +75,17 @@ def write_records(
     as a bar.   stream: for parquet, one with a binary `buffer`.   safe_csv: see `core.streams.defused`.
     """
     if file_format in DELIMITERS:
-        stream_csv(map(_flat, rows), _flat_columns(columns), stream, DELIMITERS[file_format], safe_csv)
+        stream_csv(map(flat_row, rows), flat_columns(columns), stream, DELIMITERS[file_format], safe_csv)
     elif file_format == "jsonl":
         stream_jsonl(rows, columns, stream)
     elif file_format == "json":
         stream_json(rows, columns, stream)
     elif file_format == "parquet":
-        from agecli.prediction.parquet import write_parquet  # imports pyarrow
+        from agecli.core.parquet_records import write_parquet  # imports pyarrow
 
-        write_parquet(map(_flat, rows), _flat_columns(columns), stream.buffer)
+        write_parquet(rows, columns, stream.buffer)
     else:
         _write_table(rows, stream)
-
-
-def _flat(row: Row) -> Row:
-    """A row with the box in four cells."""
-    return {**row, **dict(zip(BOX, row["box"] or (), strict=False))}
-
-
-def _flat_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    place = columns.index("box")
-    return (*columns[:place], *BOX, *columns[place + 1 :])
 
 
 def _write_table(rows: Iterable[Row], stream: TextIO) -> None:

@@ -20,6 +20,7 @@ from agecli.core.errors import AgecliError, InputError, MissingError
 from agecli.core.extras import require
 from agecli.scaling.engines import POLL, Counter, Progress, Report
 from agecli.scaling.parts import Footer, read_footers
+from agecli.scaling.places import Place
 from agecli.scaling.plan import Plan
 
 T = TypeVar("T")
@@ -86,7 +87,7 @@ def connect(address: str) -> Iterator[Any]:
 
 
 def run_on_cluster(
-    client: Any, folder: Path, plan: Plan, numbers: Sequence[int], task: Task, report: Report
+    client: Any, folder: Place, plan: Plan, numbers: Sequence[int], task: Task, report: Report
 ) -> Progress:
     """Do shards on the workers of a Dask client, except those that are done.
 

@@ -6,9 +6,9 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from agecli.scaling.parts import Footer, Work, do_shard
+from agecli.scaling.places import Place
 from agecli.scaling.plan import Plan
 
 log = logging.getLogger("agecli")
@@ -40,7 +40,7 @@ class Counter:
         self.report(self.progress)
 
 
-def run_here(folder: Path, plan: Plan, numbers: Sequence[int], work: Work, report: Report) -> Progress:
+def run_here(folder: Place, plan: Plan, numbers: Sequence[int], work: Work, report: Report) -> Progress:
     """Do shards in this process, except those that are done or that another process does; wait for the latter.
 
     A shard whose process is killed is taken over. Several processes on one folder share its shards.
@@ -56,7 +56,7 @@ def run_here(folder: Path, plan: Plan, numbers: Sequence[int], work: Work, repor
     return counter.progress
 
 
-def _round(folder: Path, plan: Plan, numbers: Sequence[int], work: Work, counter: Counter) -> list[int]:
+def _round(folder: Place, plan: Plan, numbers: Sequence[int], work: Work, counter: Counter) -> list[int]:
     """Do shards in turn. Returns those that other processes are doing."""
     waiting = []
     for number in numbers:

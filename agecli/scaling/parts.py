@@ -1,4 +1,4 @@
-"""Parts: the results of one shard as a file of JSON lines, with a footer that tells a whole part from a truncated one.
+"""Parts: the results of one shard as a file of JSON lines or Parquet, with a footer that tells a whole part from a truncated one.
 
 A part is written under a temporary name and renamed. That it exists, with its footer, means that its shard is done.
 """
@@ -12,24 +12,29 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, BinaryIO
 
+from agecli.core import locks
 from agecli.core.errors import InputError
-from agecli.core.files import write_text, write_whole
-from agecli.core.locks import LockedError, locked
+from agecli.core.extras import require
+from agecli.core.locks import LockedError
+from agecli.scaling.places import Place, locked, names_in, write_text, write_whole
 from agecli.scaling.plan import INPUTS, NAME, Plan
 
 MARK = "agecli_part"
+PARQUET = ".parquet"
 FOOTER_BYTES = 4096  # at the end of a part, which are looked at
-OURS = rf"(part-\d{{5,}}\.(?:jsonl|error)|{re.escape(NAME)}|{re.escape(INPUTS)})"  # files of a run
+OURS = rf"(part-\d{{5,}}\.(?:jsonl|parquet|error)|{re.escape(NAME)}|{re.escape(INPUTS)})"  # files of a run
 TEMPORARY = re.compile(rf"\.{OURS}\.agecli-.{{8}}\.part")
 LOCK = re.compile(rf"\.{OURS}\.agecli-lock")
 
 
 @dataclass(frozen=True)
 class Footer:
-    """The last line of a part."""
+    """The last line of a part; in Parquet, an entry of the metadata. Lines are JSON there, too, as they are read back."""
 
     plan: str  # key of the plan
     shard: int
@@ -41,44 +46,59 @@ class Footer:
     seconds: float  # that the shard took
 
 
-def part_path(folder: Path, number: int) -> Path:
-    """The file of a shard: `part-00042.jsonl`."""
-    return folder / f"part-{number:05d}.jsonl"
+def part_path(folder: Place, plan: Plan, number: int) -> Place:
+    """The file of a shard: `part-00042.jsonl`, or `.parquet`."""
+    return folder / f"part-{number:05d}.{plan.options.get('format', 'jsonl')}"
 
 
-def read_footer(folder: Path, plan: Plan, number: int) -> Footer | None:
+def read_footer(folder: Place, plan: Plan, number: int) -> Footer | None:
     """The footer of a shard's part; None if there is no part, or it is truncated, longer, or of another plan."""
+    path = part_path(folder, plan, number)
     try:
-        with part_path(folder, number).open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - FOOTER_BYTES))
-            tail = file.read()
+        with path.open("rb") as file:
+            about = _parquet().read_note(file, MARK) if path.suffix == PARQUET else _last_line(file)
+        footer = Footer(**json.loads(about)[MARK])
     except FileNotFoundError:
         return None
-    line = tail[tail.rfind(b"\n", 0, -1) + 1 :]
-    try:
-        footer = Footer(**json.loads(line)[MARK])
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    whole = line.endswith(b"\n") and footer.bytes + len(line) == size
-    return footer if whole and (footer.plan, footer.shard) == (plan.key, number) else None
+    return footer if (footer.plan, footer.shard) == (plan.key, number) else None
 
 
-def read_footers(folder: Path, plan: Plan, numbers: Iterable[int]) -> Iterator[tuple[int, Footer | None]]:
+def _last_line(file: BinaryIO) -> bytes:
+    """The last line of a part, if it is whole and says how many bytes are before it. Raises ValueError."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - FOOTER_BYTES))
+    tail = file.read()
+    line = tail[tail.rfind(b"\n", 0, -1) + 1 :]
+    if not line.endswith(b"\n") or json.loads(line)[MARK]["bytes"] + len(line) != size:
+        raise ValueError("truncated")
+    return line
+
+
+def _parquet() -> ModuleType:
+    """The module of Parquet files. Raises MissingError without the extra `parquet`."""
+    require("pyarrow", needed_by="parts in Parquet")
+    from agecli.scaling import parquet_parts
+
+    return parquet_parts
+
+
+def read_footers(folder: Place, plan: Plan, numbers: Iterable[int]) -> Iterator[tuple[int, Footer | None]]:
     """The footer of each of some shards; None for those that are not done."""
-    there = {entry.name for entry in os.scandir(folder) if entry.name.startswith("part-")}
+    there = {name for name in names_in(folder) if name.startswith("part-")}
     for number in numbers:
-        yield number, read_footer(folder, plan, number) if part_path(folder, number).name in there else None
+        yield number, read_footer(folder, plan, number) if part_path(folder, plan, number).name in there else None
 
 
-def read_part(folder: Path, plan: Plan, number: int) -> Iterator[bytes]:
+def read_part(folder: Place, plan: Plan, number: int) -> Iterator[bytes]:
     """The lines of a part, without its footer. Raises InputError at the end if they are not those that were written."""
-    footer, path = read_footer(folder, plan, number), part_path(folder, number)
+    footer, path = read_footer(folder, plan, number), part_path(folder, plan, number)
     digest = hashlib.sha256()
     if footer is not None:
         with path.open("rb") as file:
-            for _ in range(footer.records):
-                line = file.readline()
+            lines = _parquet().read_lines(file) if path.suffix == PARQUET else file
+            for line in islice(lines, footer.records):
                 digest.update(line)
                 yield line
     if footer is None or digest.hexdigest() != footer.sha256:
@@ -96,7 +116,7 @@ class Tally:
 Work = Callable[[int, Iterator[Any], Tally], Iterable[bytes]]  # number, inputs, tally -> lines
 
 
-def do_shard(folder: Path, plan: Plan, number: int, work: Work) -> Footer | None:
+def do_shard(folder: Place, plan: Plan, number: int, work: Work) -> Footer | None:
     """Make the part of a shard, unless it is there; None if another process is making it.
 
     work: computes the lines of a shard.
@@ -104,7 +124,7 @@ def do_shard(folder: Path, plan: Plan, number: int, work: Work) -> Footer | None
     """
     if footer := read_footer(folder, plan, number):
         return footer
-    path = part_path(folder, number)
+    path = part_path(folder, plan, number)
     try:
         with locked(path, patience=0):
             if footer := read_footer(folder, plan, number):
@@ -115,13 +135,13 @@ def do_shard(folder: Path, plan: Plan, number: int, work: Work) -> Footer | None
         return None
 
 
-def error_path(folder: Path, number: int) -> Path:
+def error_path(folder: Place, number: int) -> Place:
     """The file that says why the last attempt at a shard failed; it is removed when the shard is done."""
     return folder / f"part-{number:05d}.error"
 
 
 @contextmanager
-def _failure_noted(path: Path) -> Iterator[None]:
+def _failure_noted(path: Place) -> Iterator[None]:
     """Write the reason of an error to a file, if there is space for it; remove that of an earlier attempt otherwise."""
     try:
         yield
@@ -133,28 +153,57 @@ def _failure_noted(path: Path) -> Iterator[None]:
         path.unlink()
 
 
-def _write(path: Path, plan: Plan, number: int, work: Work, entries: Iterator[Any]) -> Footer:
+def _write(path: Place, plan: Plan, number: int, work: Work, entries: Iterator[Any]) -> Footer:
     """Write the lines of a shard and its footer, whole or not at all."""
     digest, tally = hashlib.sha256(), Tally()
     records = size = 0
-    with write_whole(path) as temporary, temporary.open("wb") as file:
+    with write_whole(path) as temporary, _open_part(temporary, path) as file:
         for line in work(number, entries, tally):
-            file.write(line)
-            digest.update(line)
-            records, size = records + 1, size + len(line)
+            written = file.write_line(line)
+            digest.update(written)
+            records, size = records + 1, size + len(written)
         footer = Footer(
             *(plan.key, number, plan.size(number), tally.failed, records, size),
             *(digest.hexdigest(), round(tally.seconds, 2)),
         )
-        file.write(json.dumps({MARK: asdict(footer)}).encode() + b"\n")
+        file.close(json.dumps({MARK: asdict(footer)}))
     return footer
 
 
-def clean(folder: Path) -> None:
-    """Remove what killed processes left: temporary files and locks that nobody holds."""
-    names = [entry.name for entry in os.scandir(folder) if entry.name.startswith(".")]
+class LineWriter:
+    """A part that is written as JSON lines. Use it as a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = path.open("wb")
+
+    def __enter__(self) -> LineWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.file.close()
+
+    def write_line(self, line: bytes) -> bytes:
+        """Add a record; the line as it is read back."""
+        self.file.write(line)
+        return line
+
+    def close(self, note: str) -> None:
+        """Add the footer."""
+        self.file.write(note.encode() + b"\n")
+
+
+def _open_part(temporary: Path, path: Place) -> Any:
+    """A writer with the methods of LineWriter, by the ending of the part."""
+    return _parquet().ParquetPart(temporary, MARK) if path.suffix == PARQUET else LineWriter(temporary)
+
+
+def clean(folder: Place) -> None:
+    """Remove what killed processes left in a local folder: temporary files and locks that nobody holds."""
+    if not isinstance(folder, Path):
+        return
+    names = [name for name in names_in(folder) if name.startswith(".")]
     for name in sorted({match[1] for name in names if (match := TEMPORARY.fullmatch(name) or LOCK.fullmatch(name))}):
-        with suppress(LockedError), locked(folder / name, patience=0):  # which removes the lock file at its end
+        with suppress(LockedError), locks.locked(folder / name, patience=0):  # which removes the lock file at its end
             _remove_temporaries(folder, name)
 
 

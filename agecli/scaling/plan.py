@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agecli.core.errors import InputError, MissingError
-from agecli.core.files import write_text, write_whole
-from agecli.core.locks import locked
+from agecli.scaling.places import Place, locked, names_in, write_text, write_whole
 
 NAME, INPUTS = "plan.json", "plan.inputs.jsonl"
 SCHEMA = 1
@@ -82,7 +81,7 @@ class Plan:
         lines = (f" {json.dumps(name)}: {json.dumps(value)}" for name, value in asdict(self).items())
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
-    def entries(self, folder: Path, number: int) -> Iterator[Any]:
+    def entries(self, folder: Place, number: int) -> Iterator[Any]:
         """The inputs of a shard, as they were listed. Raises InputError if the list is not that of the plan."""
         offset, end = self.starts[number][1], self.starts[number + 1][1]
         with (folder / INPUTS).open("rb") as file:
@@ -97,7 +96,7 @@ class Plan:
                 yield entry
 
 
-def read_plan(folder: Path) -> Plan:
+def read_plan(folder: Place) -> Plan:
     """The plan of a folder. Raises MissingError if there is none, InputError if it is no plan of this version."""
     path = folder / NAME
     if not path.is_file():
@@ -112,7 +111,7 @@ def read_plan(folder: Path) -> Plan:
     return plan
 
 
-def make_plan(folder: Path, request: Request, entries: Callable[[], Iterable[Any]], check_inputs: bool) -> Plan:
+def make_plan(folder: Place, request: Request, entries: Callable[[], Iterable[Any]], check_inputs: bool) -> Plan:
     """The plan of a folder: the one that is there, if it is for the same run, or a new one.
 
     entries: lists the inputs, as JSON values; memory does not grow with them.
@@ -138,10 +137,10 @@ def make_plan(folder: Path, request: Request, entries: Callable[[], Iterable[Any
     return plan
 
 
-def _new_plan(folder: Path, request: Request, entries: Iterable[Any]) -> Plan:
+def _new_plan(folder: Place, request: Request, entries: Iterable[Any]) -> Plan:
     """List the inputs, divide them, and write the plan; the plan last, so that its list is always there."""
-    if foreign := next(folder.glob("part-*"), None):
-        raise InputError(f"{foreign} belongs to no plan", hint="name another folder with --out")
+    if foreign := next((name for name in names_in(folder) if name.startswith("part-")), None):
+        raise InputError(f"{folder / foreign} belongs to no plan", hint="name another folder with --out")
     digest, count = hashlib.sha256(), 0
     with write_whole(folder / INPUTS) as temporary:
         with temporary.open("wb") as file:
@@ -187,7 +186,7 @@ def _offsets(path: Path, firsts: Sequence[int]) -> list[list[int]]:
     return starts
 
 
-def _compare(folder: Path, plan: Plan, request: Request) -> None:
+def _compare(folder: Place, plan: Plan, request: Request) -> None:
     """Raise InputError if a plan is for another run than the one requested, with the first differences."""
     different = []
     if plan.command != request.command:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 from agecli.core.errors import InputError
 from agecli.core.locks import is_locked
 from agecli.scaling.parts import LOCK, error_path, part_path, read_footers
+from agecli.scaling.places import Place, modified, names_in, place
 from agecli.scaling.plan import Plan, read_plan
 from agecli.scaling.selection import array_expression
 
@@ -54,38 +54,40 @@ class State:
         return [{"what": what, "count": count} for what, count in lines]
 
 
-def status(folder: str | Path) -> State:
+def status(folder: str | Path | Place) -> State:
     """The state of the run in a folder that `--out` named. It reads footers and locks, and no results.
+
+    folder: a path or an address. Stores have no locks: shards that are running there are among the missing ones.
 
     Raises MissingError if there is no plan, InputError if it is not one of this version.
 
     Example: `agecli.status("ages").missing`
     """
-    place = Path(folder)
-    plan = read_plan(place)
-    locks = {match[1] for entry in os.scandir(place) if (match := LOCK.fullmatch(entry.name))}
+    where = place(folder)
+    plan = read_plan(where)
+    locks = {match[1] for name in names_in(where) if (match := LOCK.fullmatch(name))}
     running, missing, times = list[int](), list[int](), list[tuple[float, int, float]]()
     broken: list[tuple[int, str]] = []
     done = inputs = failed = 0
-    for number, footer in read_footers(place, plan, range(plan.shards)):
-        path = part_path(place, number)
+    for number, footer in read_footers(where, plan, range(plan.shards)):
+        path = part_path(where, plan, number)
         if footer is not None:
             done, inputs, failed = done + 1, inputs + footer.inputs, failed + footer.failed
-            times.append((path.stat().st_mtime, footer.inputs, footer.seconds))
-        elif path.name in locks and is_locked(path):
+            times.append((modified(path), footer.inputs, footer.seconds))
+        elif isinstance(path, Path) and path.name in locks and is_locked(path):
             running.append(number)
         else:
             missing.append(number)
-            if reason := _reason(place, number):
+            if reason := _reason(where, plan, number):
                 broken.append((number, reason))
     return State(plan, done, tuple(running), tuple(broken), tuple(missing), inputs, failed, _rate(times))
 
 
-def _reason(folder: Path, number: int) -> str:
+def _reason(folder: Place, plan: Plan, number: int) -> str:
     """Why a shard that is neither done nor running failed; empty if it was not tried."""
     with suppress(OSError):
         return error_path(folder, number).read_text(encoding="utf-8", errors="replace").strip()
-    return "its part is damaged" if part_path(folder, number).exists() else ""
+    return "its part is damaged" if part_path(folder, plan, number).exists() else ""
 
 
 def _rate(times: Sequence[tuple[float, int, float]]) -> float | None:
@@ -98,7 +100,7 @@ def _rate(times: Sequence[tuple[float, int, float]]) -> float | None:
     return sum(count for _, count, _ in recent) / max(last - began, 0.01)
 
 
-def check_complete(folder: Path, plan: Plan, command: str) -> None:
+def check_complete(folder: Place, plan: Plan, command: str) -> None:
     """Raise InputError, with the array expression of the missing shards, unless all shards are done."""
     missing = [number for number, footer in read_footers(folder, plan, range(plan.shards)) if footer is None]
     if missing:

@@ -287,12 +287,12 @@ def test_a_store_whose_package_is_missing_is_exit_3_with_the_line_to_type(cli: C
     assert "nowhere" in done.stderr
 
 
-def test_outputs_at_an_address_are_refused_and_no_folder_is_made(
+def test_outputs_of_other_commands_at_an_address_are_refused_and_no_folder_is_made(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for option in ("--out", "--output"):
-        done = invoke("predict", folder / "photos", option, "s3://bucket/ages.jsonl")
+    for command in (("preprocess", folder / "photos", "--out"), ("status", folder, "--output"), ("train", "--out")):
+        done = invoke(*command, "s3://bucket/ages.jsonl")
         assert done.exit_code == 2
         assert "is an address, and outputs are files here" in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -20,11 +20,15 @@ from agecli.scaling.plan import INPUTS, NAME, Plan, Request, make_plan
 from agecli.scaling.state import check_complete, status
 
 
-@pytest.fixture
-def plan(tmp_path: Path) -> Plan:
-    return make_plan(
-        tmp_path, Request("predict", {}, ["x"], "/", shards=3), lambda: [f"{n}.jpg" for n in range(8)], True
-    )
+@pytest.fixture(params=["jsonl", "parquet"])
+def plan(tmp_path: Path, request: pytest.FixtureRequest) -> Plan:
+    options = {} if request.param == "jsonl" else {"format": request.param}
+    wanted = Request("predict", options, ["x"], "/", shards=3)
+    return make_plan(tmp_path, wanted, lambda: [f"{n}.jpg" for n in range(8)], True)
+
+
+def part(folder: Path, plan: Plan, number: int) -> Path:
+    return folder / part_path(folder, plan, number).name
 
 
 def lines(number: int, entries: Iterator[Any], tally: Tally) -> Iterator[bytes]:
@@ -34,7 +38,7 @@ def lines(number: int, entries: Iterator[Any], tally: Tally) -> Iterator[bytes]:
 
 
 def broken(number: int, entries: Iterator[Any], tally: Tally) -> Iterator[bytes]:
-    yield b"{}\n"
+    yield b'{"source": "0.jpg"}\n'
     raise RuntimeError("no such luck")
 
 
@@ -57,13 +61,13 @@ def test_a_part_is_made_once_and_read_as_it_was_written(tmp_path: Path, plan: Pl
     assert (footer.inputs, footer.failed, footer.records) == (3, 1, 3)
     assert do_shard(tmp_path, plan, 1, never) == footer
     assert b"".join(read_part(tmp_path, plan, 1)).count(b"\n") == 3
-    assert names(tmp_path) == {NAME, INPUTS, "part-00001.jsonl"}
+    assert names(tmp_path) == {NAME, INPUTS, part(tmp_path, plan, 1).name}
 
 
 @pytest.mark.parametrize("keep", [0, 1, 40, -1, -2])
 def test_a_truncated_part_is_not_done_and_is_made_again(tmp_path: Path, plan: Plan, keep: int) -> None:
     do(tmp_path, plan, 1)
-    path = part_path(tmp_path, 1)
+    path = part(tmp_path, plan, 1)
     whole = path.read_bytes()
     path.write_bytes(whole[:keep])
     assert read_footer(tmp_path, plan, 1) is None
@@ -76,11 +80,13 @@ def test_a_truncated_part_is_not_done_and_is_made_again(tmp_path: Path, plan: Pl
 
 def test_lines_that_were_lost_or_changed_before_the_footer_are_found(tmp_path: Path, plan: Plan) -> None:
     do(tmp_path, plan, 1)
-    path = part_path(tmp_path, 1)
+    path = part(tmp_path, plan, 1)
     whole = path.read_bytes()
-    path.write_bytes(whole[whole.index(b"\n") + 1 :])
+    path.write_bytes(whole[10:])
     assert read_footer(tmp_path, plan, 1) is None
-    path.write_bytes(whole.replace(b"4.jpg", b"5.jpg"))
+    path.write_bytes(whole + b"\n")
+    assert read_footer(tmp_path, plan, 1) is None
+    path.write_bytes(whole[:20] + bytes([whole[20] ^ 1]) + whole[21:])
     assert read_footer(tmp_path, plan, 1)
     with pytest.raises(InputError, match="is damaged"):
         list(read_part(tmp_path, plan, 1))
@@ -88,7 +94,7 @@ def test_lines_that_were_lost_or_changed_before_the_footer_are_found(tmp_path: P
 
 def test_the_part_of_another_plan_or_shard_is_not_taken(tmp_path: Path, plan: Plan) -> None:
     do(tmp_path, plan, 1)
-    part_path(tmp_path, 1).rename(part_path(tmp_path, 2))
+    part(tmp_path, plan, 1).rename(part(tmp_path, plan, 2))
     assert read_footer(tmp_path, plan, 2) is None
     other = make_plan(tmp_path / "b", Request("predict", {"a": 1}, ["x"], "/", shards=3), lambda: ["a"] * 8, True)
     assert read_footer(tmp_path, other, 2) is None
@@ -100,7 +106,7 @@ def test_an_error_leaves_no_part_and_its_reason_until_the_shard_is_done(tmp_path
     assert names(tmp_path) == {NAME, INPUTS, "part-00000.error"}
     assert status(tmp_path).failed == ((0, "RuntimeError: no such luck"),)
     do(tmp_path, plan, 0)
-    assert names(tmp_path) == {NAME, INPUTS, "part-00000.jsonl"}
+    assert names(tmp_path) == {NAME, INPUTS, part(tmp_path, plan, 0).name}
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the device of a full disk is Linux's")
@@ -113,7 +119,7 @@ def test_a_full_disk_is_one_error_and_leaves_nothing(
         return opened(Path("/dev/full") if mode == "wb" else path, mode, **more)
 
     monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(DiskFullError, match=r"part-00000\.jsonl can't be written: no space left"):
+    with pytest.raises(DiskFullError, match=r"part-00000\.(jsonl|parquet) can't be written: no space left"):
         do_shard(tmp_path, plan, 0, lines)
     monkeypatch.undo()
     assert names(tmp_path) - {"part-00000.error"} == {NAME, INPUTS}
@@ -144,7 +150,7 @@ def test_two_processes_on_one_shard_make_it_once(tmp_path: Path, plan: Plan) -> 
     second.join(60)
     assert results == [Progress(2, 5, 1)]
     assert sorted(made) == [0, 1]  # shard 0 was waited for
-    assert names(tmp_path) == {NAME, INPUTS, "part-00000.jsonl", "part-00001.jsonl"}
+    assert names(tmp_path) == {NAME, INPUTS, part(tmp_path, plan, 0).name, part(tmp_path, plan, 1).name}
 
 
 KILLED = """
@@ -154,7 +160,7 @@ from agecli.scaling.parts import do_shard
 from agecli.scaling.plan import read_plan
 folder = Path(sys.argv[1])
 def work(number, entries, tally):
-    yield b"{}\\n"
+    yield b'{"source": "0.jpg"}\\n'
     os.kill(os.getpid(), signal.SIGKILL)
 do_shard(folder, read_plan(folder), 0, work)
 """
@@ -168,7 +174,7 @@ def test_what_a_killed_process_left_blocks_nobody_and_is_removed(tmp_path: Path,
     assert status(tmp_path).running == ()
     do(tmp_path, plan, 0)
     clean(tmp_path)
-    assert names(tmp_path) == {NAME, INPUTS, "part-00000.jsonl"}
+    assert names(tmp_path) == {NAME, INPUTS, part(tmp_path, plan, 0).name}
 
 
 def test_cleaning_leaves_what_others_hold_and_what_is_not_ours(tmp_path: Path, plan: Plan) -> None:
@@ -179,11 +185,11 @@ def test_cleaning_leaves_what_others_hold_and_what_is_not_ours(tmp_path: Path, p
 
     def cleaning(number: int, entries: Iterator[Any], tally: Tally) -> Iterator[bytes]:
         clean(tmp_path)
-        assert any(name.startswith(".part-00000.jsonl.agecli-") for name in names(tmp_path))
-        yield b"{}\n"
+        assert any(name.startswith(f".{part(tmp_path, plan, 0).name}.agecli-") for name in names(tmp_path))
+        yield b'{"source": "0.jpg"}\n'
 
     assert do_shard(tmp_path, plan, 0, cleaning)
-    assert names(tmp_path) == {NAME, INPUTS, "part-00000.jsonl", *others}
+    assert names(tmp_path) == {NAME, INPUTS, part(tmp_path, plan, 0).name, *others}
 
 
 def test_the_state_counts_shards_and_inputs(tmp_path: Path, plan: Plan) -> None:
