@@ -6,6 +6,7 @@ python -m benchmarks.scaling memory
 python -m benchmarks.scaling preprocessing
 python -m benchmarks.scaling speed PHOTOS
 python -m benchmarks.scaling containers PHOTOS --count 1002
+python -m benchmarks.scaling cores PHOTOS --count 1002
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import hashlib
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -297,6 +299,25 @@ def speed(place: Path, photos: Path, count: int, turns: int = 3) -> None:
             print(f"local {rates[0]:.1f}/s, Dask {rates[1]:.1f}/s, ratio {rates[1] / rates[0]:.3f}", flush=True)
 
 
+def by_cores(place: Path, photos: Path, count: int) -> None:
+    """Photos per hour of `predict` on 1, 2, 4, … cores, and CPU seconds per photo, start-up included. Linux only."""
+    take(photos, count, place / "photos")
+    every = sorted(os.sched_getaffinity(0))
+    number = 1
+    while number <= len(every):
+        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        os.sched_setaffinity(0, every[:number])
+        agecli(place, "predict", "photos", "-o", f"{number}.jsonl")
+        seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        print(
+            f"{number} core(s): {3600 * count / seconds:,.0f} photos per hour, {1000 * used / count:.1f} ms of CPU per photo, "
+            f"busy {used / seconds / number:.0%}, {(place / f'{number}.jsonl').stat().st_size / count:.0f} bytes per photo",
+            flush=True,
+        )
+        number *= 2
+
+
 def containers(place: Path, photos: Path, count: int) -> None:
     """Photos per second of a folder, a tar, a zip, a compressed tar and a Parquet file, in turn, start-up included."""
     import tarfile
@@ -341,7 +362,9 @@ def containers(place: Path, photos: Path, count: int) -> None:
 def main() -> None:
     """Run one measurement."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("equality", "kills", "memory", "speed", "containers", "preprocessing"))
+    parser.add_argument(
+        "what", choices=("equality", "kills", "memory", "speed", "containers", "preprocessing", "cores")
+    )
     parser.add_argument("photos", type=Path, nargs="?")
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--target", choices=("worker", "driver", "scheduler", "local"), default="worker")
@@ -361,6 +384,8 @@ def main() -> None:
             equality(place, asked.photos, asked.count)
         elif asked.what == "containers":
             containers(place, asked.photos, asked.count)
+        elif asked.what == "cores":
+            by_cores(place, asked.photos, asked.count)
         elif asked.what == "speed":
             speed(place, asked.photos, asked.count, asked.turns)
         else:

@@ -104,7 +104,13 @@ class RemotePath:
                 return 0.0
 
     def put(self, source: Path) -> None:
-        """Copy a local file there, whole or not at all."""
+        """Copy a local file there, whole or not at all. Raises InputError."""
+        try:
+            self._put(source)
+        except FileNotFoundError as error:
+            raise InputError(f"{self.address}: {error}", hint="create the bucket or the folder first") from error
+
+    def _put(self, source: Path) -> None:
         with self._store() as (system, path):
             if self.protocol in WHOLE:
                 system.put_file(str(source), path)

@@ -110,15 +110,18 @@ def test_a_file_at_an_address_is_whole_or_not_there(photos: Path, memory: Memory
     assert files(memory) == {"/bucket/ages.jsonl"}
 
 
+@pytest.mark.parametrize("error", [PermissionError, FileNotFoundError])  # the latter for a bucket that is not there
 def test_a_store_that_refuses_is_found_before_any_work_and_late_refusals_lose_nothing(
-    photos: Path, memory: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+    photos: Path, memory: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
 ) -> None:
     def refuse(self: object, *_: object, **__: object) -> None:
-        raise PermissionError("Access Denied")
+        raise error("Access Denied")
 
     monkeypatch.setattr(MemoryFileSystem, "put_file", refuse)
     code, errors = predict(photos, "-o", "memory://bucket/ages.jsonl")
     assert (code, "Access Denied" in errors, "gave no age" in errors) == (2, True, False)
+    code, errors = predict(photos, "--out", "memory://bucket/ages/")
+    assert (code, "Access Denied" in errors) == (2, True)
     with pytest.raises(InputError) as raised, write_whole(place("memory://bucket/late.txt"), keep=True) as part:
         part.write_text("hours of work")
     assert "Access Denied" in raised.value.message
