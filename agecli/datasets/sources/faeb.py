@@ -24,11 +24,14 @@ def faeb_json(folder: Path, files: Sequence[str]) -> dict[str, Label] | None:
     files: the photos in the folder. A photo is found by its path in the file, or by the end of it, since copies of data sets
     differ in their upper folders.   Returns None if there is no such file, or none of the photos is in it.
     """
+    tables = [path for path in sorted(folder.glob("*.json")) if any(True for _ in _entries(path))]
+    if not tables:
+        return None  # before the names of all photos are kept in memory
     by_path = {file.lower(): file for file in files}
     by_end: dict[str, list[str]] = {}
     for file in files:
         by_end.setdefault(PurePosixPath(file).name.lower(), []).append(file)
-    for path in sorted(folder.glob("*.json")):
+    for path in tables:
         found: dict[str, Label] = {}
         for entry in _entries(path):
             file = _find(str(entry["img_path"]), by_path, by_end)

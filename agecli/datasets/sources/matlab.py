@@ -70,9 +70,10 @@ def imdb_wiki_mat(folder: Path, files: Sequence[str]) -> dict[str, Label] | None
     Returns None if no photo is listed. Raises InputError if a file can't be read, MissingError without scipy or h5py.
     """
     found: dict[str, Label] = {}
-    existing = {PurePath(file).as_posix(): file for file in files}
+    places = [path for name in ("imdb", "wiki") for path in sorted(folder.glob(f"**/{name}.mat")) if path.is_file()]
+    existing = {PurePath(file).as_posix(): file for file in files} if places else {}
     fields = ("dob", "photo_taken", "full_path", "gender", "name", "face_score", "second_face_score")
-    for path in (path for name in ("imdb", "wiki") for path in sorted(folder.glob(f"**/{name}.mat")) if path.is_file()):
+    for path in places:
         inside = path.parent.relative_to(folder)
         rows = _rows(_read_struct(path, path.stem, fields))
         with _usable(path):

@@ -159,12 +159,15 @@ def appa_real_csv(folder: Path, files: Sequence[str]) -> dict[str, Label] | None
     gt_train.csv, with a row for each rating, does as well. Each photo X.jpg comes with its cropped face X.jpg_face.jpg,
     which is ignored. Sex and race are in allcategories_*.csv, which some copies have. Returns None if no photo is listed.
     """
-    existing = set(files)
+    tables = [
+        (path, part)
+        for path, columns in _csv_files(folder)
+        if (part := re.fullmatch(r"gt_(?:avg_)?(train|valid|test)", path.stem))
+        and {"file_name", "real_age"} <= set(columns)
+    ]
+    existing = set(files) if tables else set[str]()
     found: dict[str, Label] = {}
-    for path, columns in _csv_files(folder):
-        part = re.fullmatch(r"gt_(?:avg_)?(train|valid|test)", path.stem)
-        if not part or not {"file_name", "real_age"} <= set(columns):
-            continue
+    for path, part in tables:
         groups = _appa_real_groups(folder, part[1])
         table = read_table(path)
         for name, age in zip(table["file_name"].str.strip(), table["real_age"].str.strip(), strict=True):
@@ -191,9 +194,12 @@ def chalearn_csv(folder: Path, files: Sequence[str]) -> dict[str, Label] | None:
 
     Returns None if the tables list fewer than half of the photos.
     """
+    tables = _tables_in(folder)
+    if not tables:
+        return None  # before the names of all photos are kept in memory
     by_name = {PurePath(file).name: file for file in files}
     found: dict[str, Label] = {}
-    for path in _tables_in(folder):
+    for path in tables:
         part = next((p for p in ("train", "valid", "test") if p in path.stem.lower()), "")
         for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines():
             cells = [cell.strip() for cell in re.split("[,;]", line)]
