@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from agecli.core.worker_process import Limits
 from agecli.core.workers import Workers, open_workers, stream
 from agecli.datasets.perceptual_hash import BITS, SIDE, Floats, candidates, fingerprint, small_grey
-from agecli.images.reading import UnreadableError
+from agecli.images.opening import UnreadableError, open_regular
 
 Pair = tuple[str, str, bool]  # two photos, and whether one is mirrored
 Progress = Callable[[str, int, int], None]  # what is counted, number done, number in all
@@ -119,7 +119,9 @@ def _digest_and_print(folder: Path, name: str) -> tuple[bytes, Floats] | str:
     """A digest of a file's bytes and the photo's fingerprint; or the reason why it can't be read."""
     try:
         picture = small_grey(folder / name)
-        return hashlib.blake2b((folder / name).read_bytes(), digest_size=16).digest(), fingerprint(picture)
+        with open_regular(folder / name) as file:
+            digest = hashlib.blake2b(file.read(), digest_size=16).digest()
+        return digest, fingerprint(picture)
     except UnreadableError as error:
         return str(error)
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from agecli.images.face_frames import lowest_frequencies
+from agecli.images.opening import open_picture
 from agecli.images.reading import MOST_PIXELS, read_reduced
 
 Floats = NDArray[np.float32]
@@ -61,12 +62,10 @@ def _shrunk_jpeg(path: Path) -> Image.Image | None:
 
     None for anything else, and for files that `read_reduced` should report.
     """
-    if not path.is_file():
-        return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(path, formats=["JPEG"]) as image:
+            with open_picture(path, ["JPEG"]) as image:
                 if image.mode not in ("L", "RGB") or image.width * image.height > MOST_PIXELS:
                     return None
                 image.draft("L", (SIDE, SIDE))

@@ -12,7 +12,9 @@ import numpy as np
 from agecli.core.ages import Floats, parse_age
 from agecli.core.files import read_csv
 from agecli.core.parallel import cores
+from agecli.core.reading import MOST_TABLE
 from agecli.core.records import Sample
+from agecli.images.opening import UnreadableError, read_content
 from agecli.scoring.rates import Rate, wilson_rate
 
 EYES = ("left_eye_x", "left_eye_y", "right_eye_x", "right_eye_y")  # columns of manifest.csv, pixels of the photo
@@ -36,8 +38,8 @@ def photo_conditions(folder: Path, samples: Sequence[Sample]) -> dict[str, Float
 def sharpness(path: Path) -> float:
     """The variance of the Laplacian of a grey picture, scaled to 128 pixels; NaN if the picture can't be read."""
     try:
-        content = np.fromfile(path, dtype=np.uint8)
-    except OSError:
+        content = np.frombuffer(read_content(path, MOST_TABLE), dtype=np.uint8)
+    except (OSError, UnreadableError):
         return float("nan")
     picture = cv2.imdecode(content, cv2.IMREAD_GRAYSCALE) if len(content) else None
     if picture is None:

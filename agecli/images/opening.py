@@ -39,11 +39,20 @@ class TooLargeError(UnreadableError):
 def open_regular(path: str | Path) -> BinaryIO:
     """Open a regular file to read. Never waits for the other end of a pipe, and does not open devices.
 
+    A picture of a packed folder (`images.packs`) is opened by the path that it would have without a pack.
     Raises UnreadableError for pipes, sockets and devices, IsADirectoryError for a folder, other OSErrors as `open` does.
 
         with open_regular("photo.jpg") as file: ...
     """
-    if stat.S_ISDIR(_check_kind(os.stat(path))):
+    try:
+        about = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        from agecli.images.packs import find_packed
+
+        if packed := find_packed(path):
+            return packed.open()
+        raise
+    if stat.S_ISDIR(_check_kind(about)):
         os.scandir(path).close()  # PermissionError is the better reason
         raise IsADirectoryError(path)
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -54,6 +63,28 @@ def open_regular(path: str | Path) -> BinaryIO:
         file.close()
         raise
     return file
+
+
+def state_of(path: str | Path) -> tuple[int, int]:
+    """Size of a file in bytes and time of its last change in ns, those of its tar for a packed picture. Raises OSError."""
+    try:
+        about = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        from agecli.images.packs import find_packed
+
+        if packed := find_packed(path):
+            return packed.stat()
+        raise
+    return about.st_size, about.st_mtime_ns
+
+
+def read_content(path: str | Path, most: int) -> bytes:
+    """The bytes of a regular file, or of a packed picture. Raises UnreadableError if there are more than `most`, and OSError."""
+    with open_regular(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise UnreadableError(f"it is too large: more than {most / 1e6:.0f} MB")
+    return content
 
 
 def _check_kind(info: os.stat_result) -> int:

@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 
 from agecli.core.errors import InputError
-from agecli.core.reading import MOST_TABLE, check_size
+from agecli.core.reading import MOST_TABLE
 from agecli.core.records import Sample
+from agecli.images.opening import UnreadableError, read_content
 from agecli.model.checkpoint import fingerprint
 from agecli.model.devices import to_device
 from agecli.model.network import AgeModel
@@ -151,7 +152,6 @@ def _contents(folder: Path, samples: Sequence[Sample]) -> Iterator[bytes]:
     """The SHA-256 of each picture file; that of its name if it can't be read, which the loader will report."""
     for sample in samples:
         try:
-            check_size(folder / sample.path, MOST_TABLE)
-            yield hashlib.sha256((folder / sample.path).read_bytes()).digest()
-        except (OSError, InputError):
+            yield hashlib.sha256(read_content(folder / sample.path, MOST_TABLE)).digest()
+        except (OSError, UnreadableError):
             yield hashlib.sha256(os.fsencode(sample.path)).digest()

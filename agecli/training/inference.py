@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from agecli.core.files import file_hash
 from agecli.datasets.manifest import Manifest
+from agecli.images.opening import state_of
 from agecli.model.network import AgeModel
 from agecli.training.inputs import Inputs
 
@@ -36,8 +37,7 @@ def source_of(checkpoint: Path, manifest: Manifest, indices: Sequence[int]) -> d
     for index in indices:
         sample = manifest.samples[index]
         try:
-            about = (manifest.folder / sample.path).stat()
-            state = (about.st_size, about.st_mtime_ns)
+            state = state_of(manifest.folder / sample.path)
         except OSError:
             state = (0, 0)
         faces.update(repr((sample, state)).encode("utf-8", "surrogateescape"))
