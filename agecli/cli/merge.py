@@ -37,6 +37,8 @@ def merge(
 ) -> None:
     """Join the parts of a sharded run, in the order of its inputs. Refuses while parts are missing, and says which.
 
+    In a folder of `preprocess`, it writes manifest.csv and failures.csv, and the index of packed faces.
+
     Example: agecli merge ages/ -o ages.parquet
     """
     listen(quiet, verbose)

@@ -25,19 +25,11 @@ from agecli.cli.options import (
     output_place,
 )
 from agecli.cli.outputs import Force
+from agecli.cli.shard_options import SHARDS, Cluster, Script, Shard, Shards, ShardSize
 from agecli.core.display import visible
 
 if TYPE_CHECKING:
     from agecli.cli.progress import Bars
-
-
-class System(str, Enum):
-    """Batch systems that `--script` knows."""
-
-    slurm = "slurm"
-    pbs = "pbs"
-    sge = "sge"
-    kubernetes = "kubernetes"
 
 
 class Format(str, Enum):
@@ -54,7 +46,7 @@ class Format(str, Enum):
 FEW = 100  # photos before progress is shown: rich takes time to load
 
 
-INPUTS, FACES, RECORDS, OUTPUT, SHARDS = "Inputs", "Faces", "Records", "Output", "Shards"  # groups of options
+INPUTS, FACES, RECORDS, OUTPUT = "Inputs", "Faces", "Records", "Output"  # groups of options
 EXAMPLES = "\n\n".join(  # typer joins lines that no empty line separates
     (
         "Examples:",
@@ -187,28 +179,6 @@ Out = Annotated[
         help="Work in shards: a plan and a part for each shard in this folder or address. `agecli merge` joins them.",
         rich_help_panel=SHARDS,
     ),
-]
-Shards = Annotated[int | None, typer.Option(min=1, help="Number of shards.", rich_help_panel=SHARDS)]
-ShardSize = Annotated[
-    int | None, typer.Option(min=1, help="Inputs per shard.", show_default="10000", rich_help_panel=SHARDS)
-]
-Shard = Annotated[
-    str | None,
-    typer.Option(
-        metavar="I/N|env", help="Do shard I of N only, from 0; env: as the job array says.", rich_help_panel=SHARDS
-    ),
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS|FILE|local:N",
-        help="Do the shards on a Dask cluster: tcp://host:8786, scheduler.json, or N processes here.",
-        rich_help_panel=SHARDS,
-    ),
-]
-Script = Annotated[
-    System | None,
-    typer.Option(help="Write the plan, print a script for this batch system, and stop.", rich_help_panel=SHARDS),
 ]
 
 

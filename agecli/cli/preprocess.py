@@ -6,7 +6,7 @@ import logging
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,10 @@ from agecli.cli.options import (
     listen,
 )
 from agecli.cli.outputs import Force
+from agecli.cli.shard_options import Cluster, Script, Shard, Shards, ShardSize
+
+if TYPE_CHECKING:
+    from agecli.datasets.crop_tables import Summary
 
 log = logging.getLogger("agecli")
 
@@ -53,12 +57,24 @@ def preprocess(
     all_faces: Annotated[
         bool, typer.Option("--all-faces", help="Crop every face of a photo, not only the main one (large and central).")
     ] = False,
-    workers: Annotated[int, typer.Option(help="Number of processes.")] = 1,
+    pack: Annotated[
+        bool,
+        typer.Option(
+            "--pack",
+            help="Write WebDataset tars of 1000 photos each, or a tar for each shard, instead of a file per face.",
+        ),
+    ] = False,
+    workers: Annotated[int | None, typer.Option(help="Number of processes.", show_default="1")] = None,
     max_memory: MaxMemory = MAX_MEMORY,
     timeout: Timeout = TIMEOUT,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Detect faces, but write nothing.")] = False,
     contact_sheet: Annotated[Path | None, typer.Option(help="Draw a sample of the crops into this image.")] = None,
+    shards: Shards = None,
+    shard_size: ShardSize = None,
+    shard: Shard = None,
+    cluster: Cluster = None,
+    script: Script = None,
     form: Form = None,
     output: Output = None,
     force: Force = False,
@@ -69,35 +85,73 @@ def preprocess(
 
     Prints the numbers of photos, faces and failures. Exits with 1 if some photos gave no face; failures.csv lists them.
 
+    With --shards or --pack, any number of processes share the work, and the same command continues it; `agecli status DIR`.
+
     Example: agecli preprocess FG-NET --out aligned --workers 4
     """
     listen(quiet, verbose)
-    from agecli.cli.progress import Bars
-    from agecli.datasets.preprocessing import preprocess as run
     from agecli.reports.tables import destination, write_rows
 
-    with Bars(quiet) as bars:
-        summary = run(
-            src,
-            out=out,
-            dataset=dataset,
-            detector=detector,
-            target=target,
-            size=size,
-            eye_distance=eye_distance,
-            eye_height=eye_height,
-            no_detect=no_detect,
-            all_faces=all_faces,
+    summary: Summary | None
+    if pack or shards or shard_size or shard or cluster or script:
+        from agecli.cli.crop_shards import crop_shards
+
+        numbers = {"size": size, "eye_distance": eye_distance, "eye_height": eye_height}
+        crops = {
+            "dataset": dataset,
+            "detector": detector,
+            "target": target,
+            "given": {name: value for name, value in numbers.items() if value is not None},
+            "no_detect": no_detect,
+            "all_faces": all_faces,
+            "pack": pack,
+        }
+        partial_run = shard is not None or script is not None
+        given = {"--dry-run": dry_run, "--contact-sheet": contact_sheet and partial_run}
+        summary = crop_shards(
+            *(src, out, crops),
+            excluded=[name for name, value in given.items() if value],
+            shards=shards,
+            shard_size=shard_size,
+            shard=shard,
+            cluster=cluster,
+            script=script.value if script else None,
+            contact_sheet=contact_sheet,
+            force=force,
+            quiet=quiet,
             workers=workers,
             max_memory=max_memory,
             timeout=timeout,
-            resume=resume,
-            dry_run=dry_run,
-            contact_sheet=contact_sheet,
-            force=force,
-            progress=partial(bars.show, "photos"),
             recognised=partial(_report_source, src),
         )
+        if summary is None:
+            return
+    else:
+        from agecli.cli.progress import Bars
+        from agecli.datasets.preprocessing import preprocess as run
+
+        with Bars(quiet) as bars:
+            summary = run(
+                src,
+                out=out,
+                dataset=dataset,
+                detector=detector,
+                target=target,
+                size=size,
+                eye_distance=eye_distance,
+                eye_height=eye_height,
+                no_detect=no_detect,
+                all_faces=all_faces,
+                workers=1 if workers is None else workers,
+                max_memory=max_memory,
+                timeout=timeout,
+                resume=resume,
+                dry_run=dry_run,
+                contact_sheet=contact_sheet,
+                force=force,
+                progress=partial(bars.show, "photos"),
+                recognised=partial(_report_source, src),
+            )
     with destination(output, sys.stdout) as stream:
         write_rows(summary.rows(), ("what", "count"), form_of(form, output), stream)
     if summary.failures:

@@ -68,10 +68,8 @@ def predict_shards(
             f"{excluded[0]} has no effect on shards", hint="`agecli merge DIR -o FILE` writes all records to one file"
         )
     folder = place(out)
-    if (named := shards_in_choice(shard)) is not None:
-        select(shard, named, {})  # an error before anything is written
-        if shards is None and shard_size is None and not (folder / "plan.json").exists():
-            shards = named
+    if shard_size is None:
+        shards = shards_of_choice(folder, shard, shards)
     local = cluster is None
     count = workers or (cores() if local else PER_THREAD)
     limits = Limits.of(max_memory, timeout)
@@ -93,6 +91,17 @@ def predict_shards(
         plan,
         run_shards(folder, plan, select(shard, plan.shards, os.environ), replace(job, plan=plan.key), cluster, quiet),
     )
+
+
+def shards_of_choice(out: Place, shard: str | None, shards: int | None) -> int | None:
+    """The number of shards of a plan in the folder `out`: the one given, else for a new plan that of `--shard I/N`.
+
+    Raises InputError if there is no shard I of N.
+    """
+    if (named := shards_in_choice(shard)) is None:
+        return shards
+    select(shard, named, {})  # an error before anything is written
+    return named if shards is None and not (out / "plan.json").exists() else shards
 
 
 def run_shards(out: Place, plan: Plan, numbers: Sequence[int], job: Job, cluster: str | None, quiet: bool) -> Progress:

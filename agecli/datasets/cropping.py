@@ -69,18 +69,31 @@ def crop_photo(options: CropOptions, photo: PhotoToCrop) -> CropResult:
     The size of each crop in `bytes` tells a resumed run whether the file is still whole. A name that can't be written, as
     it is too long or a folder has it, is a failure of this photo. Raises DiskFullError if there is no space.
     """
-    pixels, scale, result = _find(options, photo)
-    for number, face in enumerate(result.get("faces", ())):
-        face["path"] = photo.crop_path(number)
-        size = options.alignment.size
-        crop = _aligned(pixels, scale, face, options.alignment) if options.detect else _square(pixels, size)
-        content = encode(Image.fromarray(crop), "JPEG", quality=JPEG_QUALITY, subsampling=0)
+    result, crops = crop_in_memory(options, photo)
+    for face, content in zip(result.get("faces", ()), crops, strict=True):
         try:
             write_bytes(options.out / face["path"], content, sync=False)
         except OSError as error:
             return _failure(photo, "not_written", f"its crop {face['path']} can't be written: {error.strerror}")
-        face["bytes"] = len(content)
     return result
+
+
+def crop_in_memory(options: CropOptions, photo: PhotoToCrop) -> tuple[CropResult, list[bytes]]:
+    """The result of `crop_photo`, and the JPEG file of each of its faces, which is not written."""
+    pixels, scale, result = _find(options, photo)
+    crops = []
+    for number, face in enumerate(result.get("faces", ())):
+        face["path"] = photo.crop_path(number)
+        size = options.alignment.size
+        crop = _aligned(pixels, scale, face, options.alignment) if options.detect else _square(pixels, size)
+        crops.append(encode(Image.fromarray(crop), "JPEG", quality=JPEG_QUALITY, subsampling=0))
+        face["bytes"] = len(crops[-1])
+    return result, crops
+
+
+def crashed_in_memory(photo: PhotoToCrop, reason: str) -> tuple[CropResult, list[bytes]]:
+    """The same for a photo whose worker process crashed."""
+    return crashed_photo(photo, reason), []
 
 
 def is_result(entry: Mapping[str, Any]) -> bool:

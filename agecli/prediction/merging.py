@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
+from agecli.core.errors import InputError
 from agecli.core.locks import locked
 from agecli.core.outputs import check_output
 from agecli.core.streams import Row
@@ -17,6 +18,8 @@ from agecli.scaling.parts import clean, read_part
 from agecli.scaling.places import Place, RemotePath, check_remote_output, destination, place
 from agecli.scaling.plan import Plan, read_plan
 from agecli.scaling.state import check_complete
+
+PREPROCESS = "preprocess"  # `datasets.sharding.COMMAND`, whose module takes a while to import
 
 
 def merge(
@@ -29,6 +32,8 @@ def merge(
 ) -> None:
     """Write the records of all parts to one file, whole or not at all: the same bytes as `predict -o` writes.
 
+    For a folder of `preprocess`, manifest.csv and failures.csv are written in that folder, and `output` must be None.
+
     folder: of the run (`predict --out`);   output: the file, None for stdout; both may be addresses;   file_format, safe_csv, force: as in
     `Predictions.save`. Memory does not grow with the records.
     Raises InputError while parts are missing, with the shards to run, and for a part that is damaged.
@@ -37,6 +42,9 @@ def merge(
     """
     where, path = place(folder), place(output) if output is not None else None
     plan = read_plan(where)
+    if plan.command == PREPROCESS:
+        _merge_faces(Path(str(where)), path, file_format or ("csv" if safe_csv else None), force)
+        return
     file_format = choose_format(file_format, path)
     check_destination(file_format, None if path else sys.stdout, safe_csv)
     if isinstance(path, RemotePath):
@@ -51,6 +59,18 @@ def merge(
             rows = (_row(line) for line in _lines(where, plan))
             write_records(rows, file_format, _columns(where, plan), stream, safe_csv)
     clean(where)
+
+
+def _merge_faces(folder: Path, output: Place | None, file_format: str | None, force: bool) -> None:
+    """Write the tables of `preprocess` into its folder."""
+    if output or file_format:
+        raise InputError(
+            f"{folder} is of `preprocess`, whose tables are written there",
+            hint=f"leave out -o and --format: agecli merge {folder}",
+        )
+    from agecli.datasets.merging import merge_faces
+
+    merge_faces(folder, force=force)
 
 
 def _lines(folder: Place, plan: Plan) -> Iterator[bytes]:

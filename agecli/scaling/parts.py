@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -27,7 +27,7 @@ from agecli.scaling.plan import INPUTS, NAME, Plan
 MARK = "agecli_part"
 PARQUET = ".parquet"
 FOOTER_BYTES = 4096  # at the end of a part, which are looked at
-OURS = rf"(part-\d{{5,}}\.(?:jsonl|parquet|error)|{re.escape(NAME)}|{re.escape(INPUTS)})"  # files of a run
+OURS = rf"(part-\d{{5,}}\.(?:jsonl|parquet|error)|faces-\d{{5,}}\.tar|{re.escape(NAME)}|{re.escape(INPUTS)})"  # files of a run
 TEMPORARY = re.compile(rf"\.{OURS}\.agecli-.{{8}}\.part")
 LOCK = re.compile(rf"\.{OURS}\.agecli-lock")
 
@@ -157,8 +157,12 @@ def _write(path: Place, plan: Plan, number: int, work: Work, entries: Iterator[A
     """Write the lines of a shard and its footer, whole or not at all."""
     digest, tally = hashlib.sha256(), Tally()
     records = size = 0
-    with write_whole(path) as temporary, _open_part(temporary, path) as file:
-        for line in work(number, entries, tally):
+    with (
+        write_whole(path) as temporary,
+        _open_part(temporary, path) as file,
+        _closed(work(number, entries, tally)) as lines,
+    ):
+        for line in lines:
             written = file.write_line(line)
             digest.update(written)
             records, size = records + 1, size + len(written)
@@ -195,6 +199,16 @@ class LineWriter:
 def _open_part(temporary: Path, path: Place) -> Any:
     """A writer with the methods of LineWriter, by the ending of the part."""
     return _parquet().ParquetPart(temporary, MARK) if path.suffix == PARQUET else LineWriter(temporary)
+
+
+@contextmanager
+def _closed(lines: Iterable[bytes]) -> Iterator[Iterable[bytes]]:
+    """Close a generator at the end of a `with` block, so that a work that failed removes its own temporary files."""
+    try:
+        yield lines
+    finally:
+        if isinstance(lines, Generator):
+            lines.close()
 
 
 def clean(folder: Place) -> None:

@@ -164,7 +164,7 @@ def test_pictures_pages_and_models_are_recognised(tmp_path: Path) -> None:
         (tmp_path / kind).write_bytes(empty.render(kind))
         assert kind_of(tmp_path / kind) == "picture"
     for name in ("a.png", "a.jpg", "a.webp"):
-        contact_sheet.draw_contact_sheet([], Alignment(), tmp_path / name)
+        contact_sheet.draw_contact_sheet([], 0, Alignment(), tmp_path / name)
         assert kind_of(tmp_path / name) == "picture"
     (tmp_path / "page").write_bytes(b"<!doctype html>" + PAGE)
     assert kind_of(tmp_path / "page") == "page"

@@ -63,7 +63,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "bytes": lambda folder: write_bytes(folder / "out", bytes(9000)),
     "table": lambda folder: write_csv(folder / "out", [{"a": "x" * 9000}], ("a",)),
     "checkpoint": lambda folder: write_tensors(folder / "out", "k", {"a": torch.zeros(5000)}, {}),
-    "contact sheet": lambda folder: draw_contact_sheet([folder / "face.jpg"], Alignment(), folder / "out.png"),
+    "contact sheet": lambda folder: draw_contact_sheet([folder / "face.jpg"], 1, Alignment(), folder / "out.png"),
     "drawing": lambda folder: list(Drawer(folder, "1s")([face(str(folder.parent / "out.png"))])),
     "toy faces": lambda folder: draw_faces(folder / "out", 1),
 }
