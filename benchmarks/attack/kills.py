@@ -125,7 +125,8 @@ def _chain(
             result.problems.append(f"{kind.name} was obeyed after {run.stopped:.1f} s")
         if run.code in (0, 1):  # it was done when the signal came
             break
-        if run.code != 130 and run.code != -kind:
+        # -SIGINT, which a shell shows as 130, also after SIGTERM: Python ends so if C code that it ran was interrupted
+        if run.code not in (130, -kind, -signal.SIGINT):
             result.problems.append(f"{kind.name}: exit code {run.code}: {run.stderr.strip()[-300:]}")
     if run.code not in (0, 1):
         result.problems.append(f"resumed: exit code {run.code}: {run.stderr.strip()[-300:]}")
