@@ -23,6 +23,8 @@ AGAIN_SCORE = (
     0.45  # at a second size: the least of 110 unsure faces of five data sets is 0.46; smileys look so at one size
 )
 CONFIRMED = {96: 0.7, 128: 0.5}  # pixels -> least score; smileys that a retry finds have less than 0.2 at 128
+FINE_SIZE, FINE_SCORE = 192, 0.4  # 0.64 and more for large faces that are unsure; smileys and clothes have at most 0.17
+LARGE_FACE = 150  # pixels of the photo: so large a face has the detail of FINE_SIZE
 UPRIGHT_SCORE = 0.905  # of an upright look; a face on its side has less, but one upside down up to 0.915
 TURNED_SCORE = 0.85  # of a turned face, at least
 TURNED_MARGIN = 0.005  # how much better than upright; the right direction is better by 0.016 and more
@@ -46,26 +48,35 @@ def check_first(photo: Photo, face: Face, min_score: float, turn: bool = True) -
     """A face of the first look as it is, or in another direction; None if it is not confirmed at two of three sizes.
 
     min_score: at one of them; at another one AGAIN_SCORE is enough.   turn: whether its direction is checked, too.
+    A large face must also be seen finely, in its direction.
     """
     seen = _seen(photo, face, SIZE, face.turn)
     if turn:
         others = (2,) if face.score >= UPRIGHT_SCORE else (1, 2, 3)
         best = _best_direction(photo, face, seen, [(face.turn + more) % 4 for more in others])
         if best is None or best.turn != face.turn:
-            return best
+            return best if best and _seen_finely(photo, best) else None
     more = (_seen(photo, face, size, face.turn) for size in MORE_SIZES)
     scores: list[float] = []
     for found in chain([seen], more):
         scores.append(found.score if found else 0.0)
         if max(scores) >= min_score and sum(score >= AGAIN_SCORE for score in scores) >= 2:
-            return named(face)
+            return named(face) if _seen_finely(photo, face) else None
     return None
 
 
 def confirm(photo: Photo, face: Face) -> bool:
-    """Whether a face is seen in its direction at each of CONFIRMED's sizes, with the score there."""
+    """Whether a face is seen in its direction at each of CONFIRMED's sizes, with the score there; a large one finely, too."""
     found = ((_seen(photo, face, size, face.turn), least) for size, least in CONFIRMED.items())
-    return all(seen is not None and seen.score >= least for seen, least in found)
+    return all(seen is not None and seen.score >= least for seen, least in found) and _seen_finely(photo, face)
+
+
+def _seen_finely(photo: Photo, face: Face) -> bool:
+    """Whether a large face is one in detail, too; True for others, which have none."""
+    if max(face.box[2:]) < LARGE_FACE:
+        return True
+    seen = _seen(photo, face, FINE_SIZE, face.turn)
+    return seen is not None and seen.score >= FINE_SCORE
 
 
 def _best_direction(photo: Photo, face: Face, own: Face | None, turns: Sequence[int]) -> Face | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from agecli.core.errors import InputError
 from agecli.images.alignment import GREY, Photo
-from agecli.images.checks import UPRIGHT_SCORE, check, check_first, confirm
+from agecli.images.checks import LARGE_FACE, UPRIGHT_SCORE, check, check_first, confirm
 from agecli.images.classic import Detect, cnn, haar, hog
 from agecli.images.faces import Face, distinct
 from agecli.images.looks import look, look_in_tiles, resized
@@ -30,7 +30,6 @@ NO_SMILEY = 0.9  # of the first look; pictures without a face have less
 SURE_SCORE = 0.915  # of the first look: surely upright. One in a thousand faces that are upside down has more
 CLOSER_SCORE = 0.4  # of faces that only another look finds, all of which are checked: 16 pixels are enough then
 FIRST_CHECK, CLOSER_CHECK = 0.6, 0.7  # least scores of the check: smileys reach 0.46, stars 0.66
-LARGE_FACE = 150  # pixels of the photo; a face of this size that the first look missed must be seen at two more sizes
 MOST_CHECKS = 200  # faces of a closer look that are checked, the highest scores first
 SMALL_FIRST = 24  # pixels in the first look; the boxes of smaller faces are refined by the check
 LARGE_SHARE = (

@@ -192,6 +192,11 @@ def test_a_smiley_that_looks_like_a_face_at_one_size_is_none(seed: int, number: 
     assert (kind, find_faces(picture)) == ("smileys", [])
 
 
+@pytest.mark.parametrize(("kind", "number"), [("smileys", 69), ("clothes", 111), ("smileys", 381)])
+def test_what_looks_like_a_large_face_only_from_afar_is_none(kind: str, number: int) -> None:
+    assert (faceless(number, 2)[0], find_faces(faceless(number, 2)[1])) == (kind, [])
+
+
 def test_an_unknown_look_is_named(photo: Photo) -> None:
     with pytest.raises(InputError, match="unknown look `twice`"):
         find_faces(photo, looks="twice")
