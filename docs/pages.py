@@ -1,5 +1,6 @@
-"""Write the generated pages: cli.md (from the command line), settings.md (from the settings), and model-card.md and security.md
-(copies of models/README.md and SECURITY.md whose links lead to pages of the site). A test compares them.
+"""Write the generated pages: cli.md (from the command line), settings.md (from the settings), the header of models/README.md (from
+measured.csv), and model-card.md and security.md (copies of models/README.md and SECURITY.md whose links lead to pages of the
+site). A test compares them.
 
 python docs/pages.py
 """
@@ -18,6 +19,7 @@ import typer
 
 from agecli.cli import app
 from agecli.core.config import IMPLIED, OPTIONS, PRESETS, Config
+from agecli.core.files import read_csv
 from agecli.core.settings import walk
 
 ROOT = Path(__file__).parent.parent
@@ -29,7 +31,7 @@ NOTE = "<!-- made by python docs/pages.py: change {source} instead -->\n\n"
 def pages() -> dict[str, str]:
     """The text of every generated page, by its path in the repository."""
     copies = {target: copy(source, target) for source, target in COPIES.items()}
-    return {"docs/cli.md": cli(), "docs/settings.md": settings(), **copies}
+    return {"docs/cli.md": cli(), "docs/settings.md": settings(), "models/README.md": model_card(), **copies}
 
 
 # --- cli.md ---------------------------------------------------------------------------------------------------------
@@ -210,6 +212,44 @@ def code(value: Any) -> str:
     return f"`{json.dumps(value, ensure_ascii=False)}`"
 
 
+# --- models/README.md --------------------------------------------------------------------------------------------------
+
+SETS = {
+    "utkface": "UTKFace",
+    "aaf": "All-Age-Faces",
+    "appa": "APPA-REAL",
+    "wiki": "IMDB-WIKI (WIKI)",
+    "fgnet": "FG-NET",
+}
+MEASURED = {"mae": "MAE in years", "cs5": "CS@5", "bias": "bias in years", "coverage": "coverage of the 90 % interval"}
+
+
+def model_card() -> str:
+    """The model card with its YAML header in the format of the Hugging Face Hub."""
+    return "\n".join(["---", *hub_header(), "---", "", body((ROOT / "models/README.md").read_text(encoding="utf-8"))])
+
+
+def hub_header() -> Iterator[str]:
+    """Licence, library and tags, and `model-index`: what was measured on all faces of each set."""
+    yield from ("license: other", "license_name: agecli-research-only-weights", "license_link: LICENSE")
+    yield from ("library_name: agecli", "pipeline_tag: image-classification", "tags:")
+    yield from (f"  - {tag}" for tag in ("age-estimation", "face", "random-forest", "onnx", "safetensors"))
+    yield from ("metrics:", "  - mae", "model-index:", "  - name: agecli-default", "    results:")
+    for row in read_csv(ROOT / "models/measured.csv"):
+        if row["by"] != "all":
+            continue
+        yield from ("      - task:", "          type: image-classification", "          name: age estimation")
+        yield from ("        dataset:", f"          type: {row['data']}")
+        yield from (f"          name: {SETS.get(row['data'], row['data'])}", "        metrics:")
+        for metric, name in MEASURED.items():
+            yield from (f"          - type: {metric}", f"            name: {name}", f"            value: {row[metric]}")
+
+
+def body(text: str) -> str:
+    """A page without its YAML header."""
+    return re.sub(r"\A---\n.*?\n---\n+", "", text, flags=re.S)
+
+
 # --- copies ---------------------------------------------------------------------------------------------------------
 
 
@@ -217,7 +257,7 @@ def copy(source: str, target: str) -> str:
     """A page from elsewhere in the repository, without YAML header, its links relative to docs/; links to files that are no page
     of the site become the file's name.
     """
-    text = re.sub(r"\A---\n.*?\n---\n+", "", (ROOT / source).read_text(encoding="utf-8"), flags=re.S)
+    text = body((ROOT / source).read_text(encoding="utf-8"))
 
     def link(match: re.Match[str]) -> str:
         label, address = match[1], match[2]
