@@ -13,6 +13,7 @@ import typer
 
 from agecli.cli import app
 from agecli.core.config import Config, settings
+from agecli.core.version import __version__
 
 ROOT = Path(__file__).parent.parent
 EQUATIONS = (ROOT / "docs/equations.md").read_text(encoding="utf-8")
@@ -72,6 +73,7 @@ OTHERS = {  # not agecli's options
     "--install-completion",
     "--cov",
     "--check",
+    "--strict",  # zensical and twine
 }
 
 
@@ -168,11 +170,35 @@ def test_the_settings_page_has_each_setting_with_its_default_and_what_the_paper_
     assert "--model dndf: `0.0`" in rows["forest.alpha"]
 
 
+def test_the_hub_reads_the_model_card_and_its_numbers_are_those_of_the_tables() -> None:
+    card = pytest.importorskip("huggingface_hub").ModelCard.load(ROOT / "models/README.md")
+    assert card.data.license == "other"
+    results = {result.dataset_type: result for result in card.data.eval_results if result.metric_type == "mae"}
+    assert set(results) == {"utkface", "aaf", "appa", "wiki", "fgnet"}
+    for name, result in results.items():
+        row = card.content.split(f"**{name}**")[1].split("| **all** |")[1]  # the first table below the name
+        assert f" {float(result.metric_value):.2f} " in row.split("|")[1], name
+
+
 def test_the_readme_begins_with_a_command_that_works_and_both_ways_to_install() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert re.search(r"```bash\n(.*)\n", readme)[1] == "pip install . && agecli predict docs/example.jpg"  # type: ignore[index]
     assert "\npip install . " in readme
     assert "\npip install '.[train]' " in readme
+
+
+def test_the_readme_is_short_warns_near_the_top_and_has_the_table_of_the_benchmarks() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 150
+    assert readme.index("Don't use them to decide about a person") < readme.index("```")
+    table = readme.split("<!-- peers -->\n")[1].split("<!-- /peers -->")[0]
+    assert table in (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8"), "copy the table from docs/benchmarks.md"
+
+
+def test_the_version_is_the_same_wherever_it_is_named() -> None:
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    releases = re.findall(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    assert releases[0] == __version__
 
 
 def test_the_ci_runs_the_readmes_test_command() -> None:
