@@ -84,7 +84,10 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Path:
     variants(folder / "mine", [f"{number}.jpg" for number in range(80)])
     rows = [f"{number}.jpg,{age},person{number // 4}" for number, age in enumerate(ages)]
     (folder / "mine/labels.csv").write_text("\n".join(["path,age,subject", *rows]) + "\n", encoding="utf-8")
-    variants(folder / "FGNET", [f"{subject:03}A{age:02}.JPG" for subject in range(1, 5) for age in (3, 9, 16, 24, 38)])
+    variants(
+        folder / "FGNET",
+        [f"{subject:03}A{age:02}.JPG" for subject in range(1, 6) for age in (3, 9, 12, 16, 20, 24, 38, 51)],
+    )
     return folder
 
 
