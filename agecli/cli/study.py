@@ -66,7 +66,7 @@ def study(
     from agecli.core.seeds import parse_seeds
     from agecli.reports.latex import study_table
     from agecli.reports.tables import destination, write_rows
-    from agecli.studies.seeds import study_seeds
+    from agecli.studies.seeds import is_complete, study_seeds
     from agecli.studies.study import study as run_study
     from agecli.training.train import PREPARE
 
@@ -86,7 +86,8 @@ def study(
             study_on_cluster(cluster, lambda: len(run_cells(PREPARE)[0].study.cells), bars)
         outcome, parts = run_cells(PREPARE if cluster else shard)
     for part in [*parts, outcome] if len(parts) > 1 else parts:
-        _write_figures(name, part)
+        if not (shard or cluster) or is_complete(part):  # the last process of an array draws
+            _write_figures(name, part)
     form = form_of(run.form, run.output)
     rows, columns = _table(name, outcome, form)
     with destination(run.output, sys.stdout) as stream:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
+import warnings
 from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -170,7 +171,9 @@ def average_gradients(network: nn.Module, device: torch.device) -> nn.Module:
     if ranks() == 1:
         return network
     devices = [device.index] if device.type == "cuda" else None
-    return nn.parallel.DistributedDataParallel(network, device_ids=devices, broadcast_buffers=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of torch 2.13, whose new name older ones do not know
+        return nn.parallel.DistributedDataParallel(network, device_ids=devices, broadcast_buffers=False)
 
 
 @torch.no_grad()

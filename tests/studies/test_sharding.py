@@ -76,6 +76,8 @@ def test_seeds_and_cells_on_workers_elsewhere_give_the_bytes_of_one_process(plac
         finish(place, *command, "--out", "dask", "--cluster", str(dask.file))
     assert_same(place / "one", place / "dask")
     assert len(read_csv(place / "dask/seeds.csv")) == 2
+    pictures = sorted(path.relative_to(place / "one") for path in (place / "one").rglob("*.svg"))
+    assert sorted(path.relative_to(place / "dask") for path in (place / "dask").rglob("*.svg")) == pictures
 
 
 @pytest.mark.slow
@@ -107,6 +109,15 @@ def test_a_cell_that_fails_is_known_to_all_processes(
     seen = study("benchmark", place / "toy", out=tmp_path / "study", shard=PREPARE)
     assert (seen.failed, [row for row in seen.rows if row["cell"]]) == (failed, [])
     assert json.loads((tmp_path / "study/study.json").read_text())["failed"] == failed
+
+
+def test_a_process_that_is_not_the_last_prints_what_there_is(place: Path, tmp_path: Path) -> None:
+    """The reference cell, to which others are compared, is not there yet."""
+    more = ("--iterations", "5", "--set", "training.eval_every=5")
+    done = invoke("study", "alpha", "--data", place / "toy", *SMALL, *more, "--out", tmp_path / "s", "--shard", "0/9")
+    assert done.exit_code == 0, done.stderr
+    assert [row["cell"] for row in read_csv(tmp_path / "s/study.csv")] == ["dldlf-0"]
+    assert not list((tmp_path / "s").glob("*.svg"))
 
 
 def test_other_options_in_a_shared_folder_are_refused(place: Path, tmp_path: Path) -> None:
