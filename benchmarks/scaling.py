@@ -3,7 +3,7 @@
 python -m benchmarks.scaling equality PHOTOS --count 2000
 python -m benchmarks.scaling kills PHOTOS --target worker --times 20 --seed 1
 python -m benchmarks.scaling memory
-python -m benchmarks.scaling preprocessing
+python -m benchmarks.scaling preprocessing --table
 python -m benchmarks.scaling speed PHOTOS
 python -m benchmarks.scaling containers PHOTOS --count 1002
 python -m benchmarks.scaling cores PHOTOS --count 1002
@@ -236,8 +236,12 @@ def memory(place: Path) -> None:
         print(f"{name:14s} {few:7.1f} MB for 10,000, {many:7.1f} MB for 1,000,000: {many / few:.3f}")
 
 
-def preprocessing(place: Path) -> None:
-    """Peak memory of `preprocess --no-detect` of 10,000 and 100,000 hard links to small pictures with ages in their names."""
+def preprocessing(place: Path, table: bool, more: Sequence[str] = ()) -> None:
+    """Peak memory of `preprocess --no-detect` of 10,000 and 100,000 hard links to small pictures.
+
+    table: all in one folder with a labels.csv; otherwise in folders of a thousand, with ages in their names.
+    more: options of the command.
+    """
     from PIL import Image
 
     for number in range(20):
@@ -245,14 +249,21 @@ def preprocessing(place: Path) -> None:
     peaks = []
     for count in (10_000, 100_000):
         folder = place / str(count)
-        for number in range(count):
-            if number % 1000 == 0:
-                (folder / f"{number // 1000:04d}").mkdir(parents=True)
-            name = f"{number // 1000:04d}/{number % 80:03d}A{number % 70:02d}{chr(97 + number // 80 % 13)}.JPG"
-            link(place / f"{number % 20}.jpg", folder / name) if not (folder / name).exists() else None
+        names = [
+            f"photo-{number:07d}.jpg"
+            if table
+            else f"{number // 1000:04d}/{number % 1000 // 10:03d}A{number % 70:02d}{chr(97 + number % 10)}.JPG"
+            for number in range(count)
+        ]
+        for number, name in enumerate(names):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            link(place / f"{number % 20}.jpg", folder / name)
+        if table:
+            lines = (f"{name},{number % 90},s{number % 500}\n" for number, name in enumerate(names))
+            (folder / "labels.csv").write_text("path,age,subject\n" + "".join(lines))
         command = ["preprocess", str(folder), "--out", str(place / f"out-{count}"), "--no-detect", "--size", "32"]
         began = time.monotonic()
-        peaks.append(peak([*AGECLI, *command, "--workers", "2", "-q"]))
+        peaks.append(peak([*AGECLI, *command, "--workers", "2", "-q", *more]))
         rows = (place / f"out-{count}/manifest.csv").read_text().count("\n") - 1
         print(f"{rows} faces, {peaks[-1]:.1f} MB, {time.monotonic() - began:.0f} s", flush=True)
     print(f"ratio {peaks[1] / peaks[0]:.3f}")
@@ -369,6 +380,8 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--target", choices=("worker", "driver", "scheduler", "local"), default="worker")
     parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--table", action="store_true", help="preprocessing: one folder, ages in a labels.csv")
+    parser.add_argument("--pack", action="store_true", help="preprocessing: into tars")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--turns", type=int, default=3, help="of the measurement of speed")
     asked = parser.parse_args()
@@ -377,7 +390,7 @@ def main() -> None:
         if asked.what == "memory":
             memory(place)
         elif asked.what == "preprocessing":
-            preprocessing(place)
+            preprocessing(place, asked.table, ["--pack"] if asked.pack else [])
         elif asked.photos is None:
             parser.error("name a folder of photos")
         elif asked.what == "equality":

@@ -14,6 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -94,9 +95,15 @@ def _short(name: str) -> str:
 
 def remove_parts(folder: Path) -> None:
     """Remove the temporary files of `write_whole` that killed processes left below a folder."""
-    for part in folder.rglob(".*.agecli-????????.part"):
-        with suppress(FileNotFoundError):
-            part.unlink()
+    waiting = [os.fspath(folder)]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:  # of which there may be millions
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif fnmatchcase(entry.name, ".*.agecli-????????.part"):
+                    with suppress(FileNotFoundError):
+                        os.unlink(entry.path)
 
 
 def remove_parts_of(path: Path) -> None:

@@ -47,36 +47,45 @@ def read_table(path: Path) -> pd.DataFrame:
 
         read_table(Path("labels.csv"))["age"]
     """
+    return next(read_in_chunks(path, None), pd.DataFrame())
+
+
+def read_in_chunks(path: Path, rows: int | None) -> Iterator[pd.DataFrame]:
+    """The table of `read_table`, so many rows at a time; None for all at once. Nothing if the file is empty."""
     separator = delimiter(path)
     try:
         with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
             header = next(csv.reader(file, delimiter=separator), [])
         if not header:
-            return pd.DataFrame()
+            return
         if len(header) > MOST_COLUMNS:
             raise ValueError(f"it has {len(header)} columns")
-        table = _read_cells(path, separator, len(header))
+        for table in _read_cells(path, separator, len(header), rows):
+            table.columns = pd.Index([name.strip().lower() for name in header], dtype=object)
+            yield table.loc[:, ~table.columns.duplicated(keep="last") & (table.columns != "")]
     except (csv.Error, ValueError, MemoryError) as error:  # pandas' errors are ValueErrors
         raise InputError(f"{path} can't be read as CSV: {shown(error)}", hint="correct or restore the file") from error
-    table.columns = pd.Index([name.strip().lower() for name in header], dtype=object)
-    return table.loc[:, ~table.columns.duplicated(keep="last") & (table.columns != "")]
 
 
-def _read_cells(path: Path, separator: str, columns: int) -> pd.DataFrame:
-    """All lines but the first, as text in this number of columns."""
+def _read_cells(path: Path, separator: str, columns: int, rows: int | None) -> Iterator[pd.DataFrame]:
+    """All lines but the first, as text in this number of columns, so many at a time."""
+    options: dict[str, Any] = {
+        "sep": separator,
+        "dtype": object,
+        "keep_default_na": False,
+        "encoding": "utf-8-sig",
+        "encoding_errors": "surrogateescape",
+        "header": None,
+        "skiprows": 1,
+        "names": range(columns),
+        "usecols": range(columns),  # with it, pandas ignores cells beyond the header instead of failing
+    }
     with any_bytes():
-        return pd.read_csv(
-            path,
-            sep=separator,
-            dtype=object,
-            keep_default_na=False,
-            encoding="utf-8-sig",
-            encoding_errors="surrogateescape",
-            header=None,
-            skiprows=1,
-            names=range(columns),
-            usecols=range(columns),  # with it, pandas ignores cells beyond the header instead of failing
-        )
+        if rows is None:
+            yield pd.read_csv(path, **options)
+            return
+        with pd.read_csv(path, chunksize=rows, **options) as tables:
+            yield from tables
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:

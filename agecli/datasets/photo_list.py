@@ -13,9 +13,9 @@ from agecli.core.ages import AgeGrid, parse_age
 from agecli.core.errors import MissingError
 from agecli.core.reading import shown
 from agecli.datasets.cropping import PhotoToCrop
-from agecli.datasets.sources import Source, recognise
+from agecli.datasets.sources import Labels, Source, recognise
 from agecli.datasets.sources.labels import Label
-from agecli.datasets.spooled import SpooledNames
+from agecli.datasets.spooled import Computed, SpooledNames, SpooledRows
 from agecli.images.folders import photos_in
 from agecli.images.reading import SUFFIXES
 
@@ -45,10 +45,15 @@ def list_photos(folder: Path, out: Path, dataset: str) -> Photos:
     inside = "" if relative == "." else f"{relative}/"
     files = SpooledNames(file for file in photos_in(folder) if not file.startswith(inside))
     source = recognise(folder, files, dataset)
-    photos = Photos(source, sorted(source.labels) if source.whole else files)
+    photos = Photos(source, SpooledNames(_sorted(source.labels)) if source.whole else files)
     if not len(photos):
         raise MissingError(f"{folder} has no photos", hint=f"they end in {', '.join(sorted(SUFFIXES))}")
     return photos
+
+
+def _sorted(labels: Labels) -> Iterable[str]:
+    """The names of labels in order. Those of a labels.csv are, and need not be kept in memory."""
+    return labels if isinstance(labels, Computed) and isinstance(labels.names, SpooledRows) else sorted(labels)
 
 
 def photos_to_crop(files: Iterable[str], source: Source) -> Iterator[PhotoToCrop]:

@@ -89,7 +89,8 @@ def plan_preprocessing(
     """
     alignment = alignment_of(target, given)
     check_detector(detector)
-    if (foreign := _foreign(out)) and not (out / NAME).exists():  # in this order: crops come after the plan
+    known = (out / NAME).exists()
+    if not known and (foreign := _foreign(out)) and not (out / NAME).exists():  # again: crops come after the plan
         raise InputError(f"{foreign} is not of a run in shards", hint="name another folder with --out")
     photos = None
     if check_inputs or not (out / NAME).exists():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sqlite3
 import tempfile
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -57,7 +58,7 @@ class SpooledNames(Sequence[str]):
 class Computed(Mapping[str, V]):
     """What a function says of names, computed when it is asked for; names of which it says None are left out."""
 
-    def __init__(self, names: Sequence[str], value: Callable[[str], V | None]) -> None:
+    def __init__(self, names: Iterable[str], value: Callable[[str], V | None]) -> None:
         self.names, self.value = names, value
 
     def __getitem__(self, name: str) -> V:
@@ -72,6 +73,39 @@ class Computed(Mapping[str, V]):
         return sum(1 for _ in self)
 
 
+class SpooledRows(Mapping[str, tuple[str, ...]]):
+    """Rows of text by name in a temporary database, which vanishes with this object; sorted by name, the last of each counts.
+
+    SpooledRows([("b.jpg", ("30",)), ("a.jpg", ("31",))])["a.jpg"]
+    """
+
+    def __init__(self, rows: Iterable[tuple[str, Sequence[str]]]) -> None:
+        self.base = sqlite3.connect("", check_same_thread=False)  # "": in a file, of which a part is kept in memory
+        self.base.execute("CREATE TABLE entries (name BLOB PRIMARY KEY, cells TEXT NOT NULL) WITHOUT ROWID")
+        pairs = ((_bytes(name), json.dumps(list(cells))) for name, cells in rows)
+        self.base.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?)", pairs)
+        self.base.commit()
+        (self.length,) = self.base.execute("SELECT count(*) FROM entries").fetchone()
+
+    def __len__(self) -> int:
+        return int(self.length)
+
+    def __iter__(self) -> Iterator[str]:
+        names = self.base.execute("SELECT name FROM entries ORDER BY name")
+        return (name.decode("utf-8", "surrogatepass") for (name,) in names)
+
+    def __getitem__(self, name: str) -> tuple[str, ...]:
+        row = self.base.execute("SELECT cells FROM entries WHERE name = ?", (_bytes(name),)).fetchone()
+        if row is None:
+            raise KeyError(name)
+        return tuple(json.loads(row[0]))
+
+
+def _bytes(name: str) -> bytes:
+    """A name, whatever its bytes on the disk were, in an encoding that sorts as Python does."""
+    return name.encode("utf-8", "surrogatepass")
+
+
 class ResultIndex:
     """Where in a journal the last result of each source is: 16 bytes of memory for each.
 
@@ -83,7 +117,7 @@ class ResultIndex:
         self.path = journal.path
         keys, offsets = array("Q"), array("Q")
         for offset, entry in journal.entries_with_offsets():
-            keys.append(_key(entry["source"]))
+            keys.append(key_of(entry["source"]))
             offsets.append(offset)
         order = np.argsort(np.frombuffer(keys, np.uint64), kind="stable")
         self.keys = np.frombuffer(keys, np.uint64)[order]
@@ -96,8 +130,8 @@ class ResultIndex:
         """The last result of each of some sources; None for those without one."""
         with self.path.open("rb") as file:
             for source in sources:
-                place = int(np.searchsorted(self.keys, np.uint64(_key(source)), "right")) - 1
-                if place < 0 or self.keys[place] != _key(source):
+                place = int(np.searchsorted(self.keys, np.uint64(key_of(source)), "right")) - 1
+                if place < 0 or self.keys[place] != key_of(source):
                     yield None
                     continue
                 file.seek(int(self.offsets[place]))
@@ -105,6 +139,6 @@ class ResultIndex:
                 yield entry if entry["source"] == source else None  # two sources with one key: as good as never
 
 
-def _key(source: str) -> int:
-    """64 bits of a hash."""
+def key_of(source: str) -> int:
+    """64 bits of a hash of a name."""
     return int.from_bytes(hashlib.blake2b(os.fsencode(source), digest_size=8).digest(), "little")

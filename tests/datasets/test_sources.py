@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from datetime import date
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from agecli.core.errors import InputError, MissingError
 from agecli.datasets.sources import recognise
+from agecli.datasets.sources.finding import find_files
 from agecli.datasets.sources.labels import Label, parse_date, years_between
 from tests.datasets import trees
 
@@ -239,3 +241,33 @@ def test_dates_as_tables_have_them(text: str, means: date | None) -> None:
 def test_ages_as_people_count_them() -> None:
     assert years_between(date(1980, 6, 15), date(2000, 6, 14)) == 19
     assert years_between(date(1980, 6, 15), date(2000, 6, 15)) == 20
+
+
+def test_a_labels_csv_longer_than_a_chunk_is_read_whole_and_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agecli.datasets.sources.tables.CHUNK", 3)
+    names = [f"{number % 10}-{number}.jpg" for number in range(17)]
+    rows = [*((name, "30") for name in names), (names[0], "31")]  # the last row of a photo counts
+    (tmp_path / "labels.csv").write_text("path,age,gender\n" + "".join(f"{name},{age},male\n" for name, age in rows))
+    found = recognise(tmp_path, [])
+    assert list(found.labels) == sorted(names)
+    assert found.labels[names[0]] == Label("31", sex="M")
+    assert found.labels[names[16]] == Label("30", sex="M")
+    assert "other.jpg" not in found.labels
+
+
+def test_tables_are_found_upper_ones_first_and_pipes_are_not(tmp_path: Path) -> None:
+    for name in ("b.csv", "z/a.csv", "a/c/d.csv", "a/c/e/too-deep.csv", "a.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "linked").symlink_to(tmp_path / "z")
+    found = [
+        [str(path.relative_to(tmp_path)) for path in find_files(tmp_path, lambda name: name.endswith(".csv"), 2, links)]
+        for links in (False, True)
+    ]
+    assert found[0] == ["b.csv", "z/a.csv", "a/c/d.csv"]
+    assert found[1] == ["b.csv", "linked/a.csv", "z/a.csv", "a/c/d.csv"]
+    assert find_files(tmp_path / "nothing", lambda name: True) == []

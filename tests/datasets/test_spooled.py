@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agecli.core.journal import JournalFile
-from agecli.datasets.spooled import Computed, ResultIndex, SpooledNames
+from agecli.datasets.spooled import Computed, ResultIndex, SpooledNames, SpooledRows
 
 NAMES = st.lists(st.text(st.characters(min_codepoint=1, max_codepoint=0xD7FF), min_size=1))
 
@@ -29,6 +29,19 @@ def test_spooled_names_are_a_sequence(names: list[str], start: int, step: int) -
 def test_many_names_that_are_not_utf8_are_kept() -> None:
     names = [f"{os.fsdecode(bytes([0xE9]))}{number}\n.jpg" for number in range(20_000)]
     assert list(SpooledNames(names)) == names
+
+
+@given(rows=st.lists(st.tuples(st.text(), st.tuples(st.text(), st.text()))))
+def test_spooled_rows_are_a_sorted_dictionary_whose_last_rows_count(rows: list[tuple[str, tuple[str, str]]]) -> None:
+    spooled, expected = SpooledRows(rows), dict(rows)
+    assert list(spooled) == sorted(expected)
+    assert (dict(spooled), len(spooled)) == (expected, len(expected))
+    assert "\udcff?" not in spooled
+
+
+def test_spooled_rows_keep_names_that_are_not_utf8() -> None:
+    names = ["b\udcff.jpg", "a\udce9.jpg", "a\ufffd.jpg", "é.jpg"]
+    assert list(SpooledRows((name, ("30",)) for name in names)) == sorted(names)
 
 
 def test_computed_values_leave_out_names_without_one() -> None:

@@ -10,13 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from agecli.core.errors import InputError
 from agecli.datasets.sources.faeb import faeb_json
 from agecli.datasets.sources.labels import Label
 from agecli.datasets.sources.matlab import cacd_mat, imdb_wiki_mat
 from agecli.datasets.sources.names import PARSERS, name_of
 from agecli.datasets.sources.tables import appa_real_csv, chalearn_csv, labels_csv, morph_csv
-from agecli.datasets.spooled import Computed
+from agecli.datasets.spooled import Computed, key_of
 
 log = logging.getLogger("agecli")
 Labels = Mapping[str, Label]  # by the path of the photo, relative to the folder
@@ -90,8 +92,16 @@ def without_copies(labels: Labels, name: str) -> Labels:
     """The labels without photos that a data set also brings cropped: AAF's `aligned faces`, UTKFace's `….chip.jpg`."""
     if name not in ("aaf", "utkface"):
         return labels
+    names = np.fromiter((key_of(_original(file)) for file in labels), np.uint64)
+    if len(np.unique(names)) == len(names):
+        return labels  # before the names of all photos are kept in memory
     first: dict[str, str] = {}
     for file in sorted(labels, key=lambda file: ("aligned" in file.lower(), ".chip." in file.lower(), file)):
-        first.setdefault(name_of(file).lower().replace(".chip.jpg", ""), file)
+        first.setdefault(_original(file), file)
     kept = set(first.values())
     return labels if len(kept) == len(labels) else {file: label for file, label in labels.items() if file in kept}
+
+
+def _original(file: str) -> str:
+    """The name of the photo that a file, perhaps a crop of it, is of."""
+    return name_of(file).lower().replace(".chip.jpg", "")

@@ -13,6 +13,7 @@ from typing import Any
 
 from agecli.core.reading import MOST_TABLE, check_size
 from agecli.datasets.sources import labels
+from agecli.datasets.sources.finding import find_files
 from agecli.datasets.sources.labels import Label
 
 FIELDS = {"img_path", "age", "folder"}  # of an entry; `id_num` and `gender` are optional
@@ -24,7 +25,8 @@ def faeb_json(folder: Path, files: Sequence[str]) -> dict[str, Label] | None:
     files: the photos in the folder. A photo is found by its path in the file, or by the end of it, since copies of data sets
     differ in their upper folders.   Returns None if there is no such file, or none of the photos is in it.
     """
-    tables = [path for path in sorted(folder.glob("*.json")) if any(True for _ in _entries(path))]
+    jsons = find_files(folder, lambda name: name.endswith(".json"))
+    tables = [path for path in jsons if any(True for _ in _entries(path))]
     if not tables:
         return None  # before the names of all photos are kept in memory
     by_path = {file.lower(): file for file in files}

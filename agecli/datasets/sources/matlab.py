@@ -19,12 +19,14 @@ import numpy as np
 from agecli.core.errors import InputError
 from agecli.core.extras import require
 from agecli.core.reading import MOST_TABLE, check_size, shown
+from agecli.datasets.sources.finding import find_files
 from agecli.datasets.sources.labels import Label
 from agecli.datasets.sources.names import PARSERS
 
 Columns = dict[str, list[Any]]
 HEADER, COMPRESSED, CHUNK = 128, 15, 1 << 20  # of MATLAB 5 files: bytes, a type of element, bytes at a time
 MOST_VALUES = 10_000_000  # of a field; IMDB-WIKI has half a million
+DEEPEST = 64  # folders below the data set's, down to which a .mat file is looked for
 OPTIONAL = ("birth", "year", "name", "identity")  # fields that some copies lack
 MIN_FACE_SCORE = 1.0  # IMDB-WIKI: below it there is often no face, or a hidden one
 
@@ -70,7 +72,8 @@ def imdb_wiki_mat(folder: Path, files: Sequence[str]) -> dict[str, Label] | None
     Returns None if no photo is listed. Raises InputError if a file can't be read, MissingError without scipy or h5py.
     """
     found: dict[str, Label] = {}
-    places = [path for name in ("imdb", "wiki") for path in sorted(folder.glob(f"**/{name}.mat")) if path.is_file()]
+    places = find_files(folder, lambda name: name in ("imdb.mat", "wiki.mat"), DEEPEST)
+    places.sort(key=lambda path: (path.name, path))
     existing = {PurePath(file).as_posix(): file for file in files} if places else {}
     fields = ("dob", "photo_taken", "full_path", "gender", "name", "face_score", "second_face_score")
     for path in places:

@@ -12,10 +12,12 @@ import pandas as pd
 
 from agecli.core.errors import InputError
 from agecli.core.files import delimiter
-from agecli.core.tables import any_bytes, read_table
+from agecli.core.tables import any_bytes, read_in_chunks, read_table
 from agecli.datasets.sources import labels
+from agecli.datasets.sources.finding import find_files
 from agecli.datasets.sources.labels import ALIASES, Label
 from agecli.datasets.sources.names import PARSERS, name_of, stem_of
+from agecli.datasets.spooled import Computed, SpooledRows
 
 MORPH_COLUMNS = {  # ours, and what its releases call them, in lower case and letters only
     "subject": ("idnum", "id", "subjectid", "subject"),
@@ -29,7 +31,8 @@ MORPH_COLUMNS = {  # ours, and what its releases call them, in lower case and le
 }
 REQUIRED_BY_MORPH = ("subject", "birth", "taken", "race", "sex")
 DATES = ("birth", "taken")  # which a table may lack if the names of the photos are MORPH's, and have the ages
-DEEP = ("*.csv", "*/*.csv", "*/*/*.csv")  # where a table may be, below the folder of a data set
+DEEP = 2  # folders below that of MORPH, down to which its table is looked for
+CHUNK = 5000  # rows of a labels.csv that are read at a time
 log = logging.getLogger("agecli")
 
 
@@ -51,8 +54,10 @@ def label_columns(table: pd.DataFrame) -> pd.DataFrame:
     return known
 
 
-def labels_csv(path: Path) -> dict[str, Label]:
-    """The labels of a labels.csv, by the path of the photo; rows without a path are skipped.
+def labels_csv(path: Path) -> Mapping[str, Label]:
+    """The labels of a labels.csv, by the path of the photo, sorted by it; rows without a path are skipped.
+
+    They are kept in a temporary file: memory does not grow with the rows.
 
     Raises InputError if the file or its columns `path` and `age` are missing.
     """
@@ -60,24 +65,32 @@ def labels_csv(path: Path) -> dict[str, Label]:
         raise InputError(
             f"there is no {path}", hint="it has the columns path and age, and optionally subject, sex, race, split"
         )
-    table = read_table(path)
-    if table.empty or not {"path", "age"} <= set(table.columns):
+    rows = SpooledRows(_labelled_rows(path))
+    return Computed(rows, lambda name: Label(*rows[name]) if name in rows else None)
+
+
+def _labelled_rows(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The paths in a labels.csv, and the fields of Label of each. Raises InputError if it has no such columns, or no rows."""
+    count = 0
+    for table in read_in_chunks(path, CHUNK):
+        if not {"path", "age"} <= set(table.columns):
+            break
+        for name, row in zip(table["path"], label_columns(table).itertuples(index=False, name=None), strict=True):
+            count += 1
+            if name.strip():
+                yield PurePath(name.strip()).as_posix(), row
+    if not count:
         raise InputError(f"{path} has no columns path and age", hint="its first line names the columns")
-    rows = zip(table["path"], label_columns(table).itertuples(index=False, name=None), strict=True)
-    return {PurePath(name.strip()).as_posix(): Label(*row) for name, row in rows if name.strip()}
 
 
-def _tables_in(folder: Path, places: Sequence[str] = DEEP[:1]) -> list[Path]:
-    """The CSV files of a folder, without pipes and devices, from which reading could wait forever.
-
-    places: patterns of their paths; by default without subfolders
-    """
-    return [path for place in places for path in sorted(folder.glob(place)) if path.is_file()]
+def _tables_in(folder: Path, depth: int = 0) -> list[Path]:
+    """The CSV files of a folder, and of those up to `depth` below it."""
+    return find_files(folder, lambda name: name.endswith(".csv"), depth, links=True)
 
 
-def _csv_files(folder: Path, places: Sequence[str] = DEEP[:1]) -> Iterator[tuple[Path, list[str]]]:
+def _csv_files(folder: Path, depth: int = 0) -> Iterator[tuple[Path, list[str]]]:
     """The CSV files of a folder, those of `_tables_in`, and the names of their columns in lower case."""
-    for path in _tables_in(folder, places):
+    for path in _tables_in(folder, depth):
         try:
             with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
                 yield path, [name.strip().lower() for name in next(csv.reader(file, delimiter=delimiter(path)), [])]
