@@ -74,7 +74,8 @@ def _tell(measurement: Measurement, known: Known, own_test_part: bool) -> None:
         return
     if own_test_part:
         log.warning(
-            "%s: %d of %d test photos look like copies of training photos, %d of validation photos; `agecli audit` shows them",
+            "%s: %d of %d test photos look like photos that it, or the model it was fine-tuned from, was trained on, %d like those it was"
+            " selected on: its error on new ones may be larger; `agecli audit` shows copies within the data",
             measurement.name or measurement.checkpoint,
             trained,
             len(known),
