@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image, ImageEnhance
@@ -72,11 +73,23 @@ def variants(folder: Path, names: list[str], side: int = 256) -> None:
         ImageEnhance.Brightness(photo).enhance(draw.uniform(0.6, 1.4)).save(folder / name, quality=90, format="JPEG")
 
 
+def film(path: Path) -> None:
+    """Two seconds of the portrait."""
+    frame = cv2.resize(cv2.imread(str(ROOT / "docs/example.jpg")), (320, 320))
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"mp4v"), 5, (320, 320))
+    for _ in range(10):
+        writer.write(frame)
+    writer.release()
+
+
 @pytest.fixture(scope="module")
 def material(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the pages talk about: photos/, photo.jpg, docs/, mine/ with a labels.csv, and FGNET/."""
+    """What the pages talk about: photos/, photo.jpg, docs/, film.mp4, mine/ with a labels.csv, and FGNET/."""
     folder = tmp_path_factory.mktemp("material")
     variants(folder / "photos", ["a.jpg", "b.jpg", "c.jpg", "d.jpg"])
+    shutil.copytree(folder / "photos", folder / "holidays")
+    shutil.copytree(folder / "photos", folder / "faces")
+    film(folder / "film.mp4")
     (folder / "docs").mkdir()
     shutil.copy(ROOT / "docs/example.jpg", folder / "docs")
     shutil.copy(ROOT / "docs/example.jpg", folder / "photo.jpg")
