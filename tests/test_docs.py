@@ -201,6 +201,21 @@ def test_the_version_is_the_same_wherever_it_is_named() -> None:
     assert releases[0] == __version__
 
 
+MEASURED = [page for page in LINKING if page.name not in ("CHANGELOG.md", "data-sheets.md")]
+
+
+@pytest.mark.parametrize("page", MEASURED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_tables_of_numbers_stand_in_a_section_that_names_their_command(page: Path) -> None:
+    """A table counts if it has four cells with a decimal or a percentage."""
+    for section in re.split(r"^(?=#+ )", page.read_text(encoding="utf-8"), flags=re.M):
+        cells = [cell for line in section.splitlines() if line.startswith("|") for cell in line.split("|")]
+        numbers = [cell for cell in cells if re.fullmatch(r"\s*\**[+-]?[\d,]+(\.\d+( %|%)?|( %|%))\**\s*", cell)]
+        if len(numbers) >= 4:
+            assert re.search(r"python (-m [\w.]+|[\w./]+\.py)|agecli (study|train|evaluate|split)\b", section), section[
+                :80
+            ]
+
+
 def test_the_ci_runs_the_readmes_test_command() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "<!-- tests -->" in readme
