@@ -20,7 +20,7 @@ from agecli.datasets.protocols import leakage
 from agecli.evaluation.conditions import photo_conditions
 from agecli.evaluation.files import load_file
 from agecli.evaluation.inference import infer, stored_predictions
-from agecli.evaluation.seen import MOST_SEEN, Known, seen_faces, seen_share
+from agecli.evaluation.seen import MOST_SEEN, Known, seen_before, seen_faces, seen_share
 from agecli.evaluation.selection import EvaluationRequest, Measurement, Selection, select
 from agecli.images.alignment import Alignment
 from agecli.model.bundled import DEFAULT, name_of, named
@@ -33,6 +33,7 @@ from agecli.scoring.groups import MetricRow, breakdown, columns, condition_rows
 from agecli.scoring.metrics import Metrics, Predictions, measure, pick, pool, tidy
 from agecli.scoring.shift import ShiftMonitor, read_statistics
 from agecli.training.inference import source_of
+from agecli.training.initialisation import initial_file
 from agecli.training.inputs import Inputs, Progress, make_inputs, no_progress
 from agecli.training.results import write_pooled, write_results
 from agecli.training.run_folder import open_run, write_report
@@ -54,7 +55,9 @@ class Result:
     leakage: float | None  # share of faces whose subject is in the training part; None if not known
     broken: dict[str, str]  # the reason for each picture that could not be read, by path
     known: Known | None = None  # what the model knows of each face (`evaluation.seen`); None if its file does not say
-    own_test_part: bool = False  # whether the faces were kept apart when the model was trained
+    own_test_part: bool = (
+        False  # whether the faces were kept apart when the model, and one it was fine-tuned from, was trained
+    )
     shift: str = ""  # the shift alarm, if these photos are unlike those that the intervals were calibrated on
 
     @property
@@ -215,7 +218,11 @@ def _write(selection: Selection, predicted: Sequence[_Predicted]) -> list[Result
 def _write_one(selection: Selection, predicted: _Predicted, folder: Path) -> Result:
     """Measure the predictions of one checkpoint, and write its files to `folder`. Warns of training faces among them."""
     measurement, fold, request = predicted.measurement, predicted.measurement.fold, selection.request
-    known = seen_faces(measurement, predicted.predictions, predicted.source, folder, selection.own_test_parts)
+    kept_apart = selection.own_test_parts
+    known = seen_faces(measurement, predicted.predictions, predicted.source, folder, kept_apart)
+    if kept_apart and (initial := _initial_model(selection)):
+        known = seen_before(initial, measurement, predicted.predictions, predicted.source, folder)
+        kept_apart = False
     if shift := _shift_alarm(selection, predicted):
         log.warning("%s", shift)
     rows = write_results(folder, predicted.predictions, predicted.source, request.challenge)
@@ -232,9 +239,17 @@ def _write_one(selection: Selection, predicted: _Predicted, folder: Path) -> Res
         leakage(measurement.manifest.samples, fold) if fold.train else None,
         predicted.broken,
         known,
-        selection.own_test_parts,
+        kept_apart,
         shift,
     )
+
+
+def _initial_model(selection: Selection) -> Path | None:
+    """The file of the trained model that a run started from (--init, or --weights default); None if it started from none."""
+    config = selection.run.config if selection.run else None
+    if config is None or not (config.init or config.backbone.weights == DEFAULT):
+        return None
+    return initial_file(config)
 
 
 def _shift_alarm(selection: Selection, predicted: _Predicted) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,20 +19,27 @@ from agecli.scoring.metrics import Predictions
 
 log = logging.getLogger("agecli")
 MOST_SEEN = 0.01  # share of the test faces; with more, an evaluation does not tell the error on new faces
+INITIAL_FILE = "seen-before.npz"  # the same of the model that the run was fine-tuned from
 FILE = "seen.npz"  # beside predictions.csv: what was found, so that the pictures are not read again
 Known = NDArray[np.int8]  # (n,), fingerprint.NEW, SELECTED or TRAINED for each test face
 
 
 def seen_faces(
-    measurement: Measurement, predictions: Predictions, source: Mapping[str, str], folder: Path, own_test_part: bool
+    measurement: Measurement,
+    predictions: Predictions,
+    source: Mapping[str, str],
+    folder: Path,
+    own_test_part: bool,
+    file: str = FILE,
 ) -> Known | None:
     """What the model of a measurement knows of each face; None, with a message, if its file does not say.
 
     predictions: of the faces that could be read;   folder: where the results are kept
     source: hashes of model and pictures (`training.inference.source_of`): results for the same ones are not computed again
     own_test_part: the faces were kept apart when the model was trained, and only near-duplicates are found
+    file: where in the folder what was found is kept
     """
-    stored = _read(folder / FILE, source, len(predictions))
+    stored = _read(folder / file, source, len(predictions))
     if stored is not None:
         _tell(measurement, stored, own_test_part)
         return stored
@@ -49,7 +57,7 @@ def seen_faces(
     data = measurement.manifest.folder
     frames = read_frames(data, [sample.path for sample in predictions.samples], Alignment.read(data))
     known = fingerprint.seen(frames)
-    _write(folder / FILE, known, source)
+    _write(folder / file, known, source)
     _tell(measurement, known, own_test_part)
     subjects = sum(fingerprint.knows(sample.subject) for sample in predictions.samples)
     if subjects and not own_test_part:
@@ -60,6 +68,19 @@ def seen_faces(
             name_of(measurement.checkpoint),
         )
     return known
+
+
+def seen_before(
+    initial: Path, measurement: Measurement, predictions: Predictions, source: Mapping[str, str], folder: Path
+) -> Known | None:
+    """What the model that a run was fine-tuned from knows of the run's own test faces, which were not kept apart from it.
+
+    initial: its file; None, with a message, if it is gone or does not say. The rest: as for `seen_faces`.
+    """
+    if not initial.is_file():
+        log.warning("%s is gone: whether it was trained on some of these photos can't be checked", initial)
+        return None
+    return seen_faces(replace(measurement, checkpoint=initial), predictions, source, folder, False, INITIAL_FILE)
 
 
 def seen_share(known: Known | None) -> float | None:

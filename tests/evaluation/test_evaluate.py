@@ -165,6 +165,29 @@ def test_a_model_that_has_seen_the_photos_says_so_and_fails(cli: Cli, runs: Path
     assert allowed.exit_code == 0
 
 
+def test_a_run_counts_the_test_faces_that_its_initial_model_has_seen(runs: Path, toy: Path, tmp_path: Path) -> None:
+    first = runs / "a/fold-1/best.safetensors"
+    agecli.train(toy, out=tmp_path / "tuned", init=str(first), setup="random", freeze=True, iterations=2, batch_size=16)
+    done = invoke("evaluate", tmp_path / "tuned", "--format", "csv")
+    assert done.exit_code == 1, done.output
+    assert re.search(r"best.safetensors was trained on \d+ of these \d+ photos", done.stderr)
+    (row, *_) = csv.DictReader(done.stdout.splitlines())
+    assert float(row["seen"]) > 0.5
+    assert invoke("evaluate", tmp_path / "tuned", "--allow-seen").exit_code == 0
+    (result,) = evaluation.evaluate(runs / "plain")
+    assert result.seen == 0  # a run from ImageNet weights: its test part was kept apart
+
+
+def test_a_run_whose_initial_model_is_gone_does_not_say_that_nothing_was_seen(
+    runs: Path, toy: Path, tmp_path: Path
+) -> None:
+    first = Path(shutil.copy(runs / "a/fold-1/best.safetensors", tmp_path / "first.safetensors"))
+    agecli.train(toy, out=tmp_path / "tuned", init=str(first), setup="random", freeze=True, iterations=2, batch_size=16)
+    first.unlink()
+    (result,) = evaluation.evaluate(tmp_path / "tuned")
+    assert result.seen is None
+
+
 def test_a_model_named_twice_is_measured_once(runs: Path) -> None:
     twice = invoke("evaluate", runs / "a", runs / "a", "--format", "csv")
     assert "named twice" in twice.stderr
