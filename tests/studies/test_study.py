@@ -132,6 +132,7 @@ def test_ablation_killed_in_the_middle_and_resumed_is_the_same_table(cli: Cli, t
     assert "run it with --keep" in refused.stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_all_cells_and_says_how_to_resume(toy: Path, tmp_path: Path) -> None:
     long = [word if word != "60" else "100000" for word in SMALL]
     study = start("benchmark", "--data", toy, *long, "--out", "study", "--jobs", "2", cwd=tmp_path)
@@ -196,6 +197,7 @@ def test_options_are_kept_also_before_the_first_cell_is_begun(toy: Path, tmp_pat
     )
 
 
+@pytest.mark.slow
 def test_cells_on_other_weights_are_not_put_beside_those_there(toy: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "study")
     run_study("benchmark", "--data", toy, *SMALL, "--folds", "1", *out)
@@ -204,6 +206,7 @@ def test_cells_on_other_weights_are_not_put_beside_those_there(toy: Path, tmp_pa
     assert "are not the weights that" in run_study("benchmark", *out, "--resume", code=2)
 
 
+@pytest.mark.slow
 def test_cells_get_the_options_of_train_and_their_folds_are_counted_while_other_processes_train(
     toy: Path, tmp_path: Path
 ) -> None:
@@ -233,6 +236,7 @@ def test_a_setting_that_a_study_varies_can_not_be_set(toy: Path, tmp_path: Path)
     assert not (tmp_path / "study").exists()
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_does_not_stop_the_others(toy: Path, tmp_path: Path) -> None:
     """Steps far too large."""
     wild = ("--set", "training.optimiser=sgd", "--lr", "1e30", "--set", "training.clip_norm=0", "--folds", "1")
