@@ -197,6 +197,11 @@ def test_what_looks_like_a_large_face_only_from_afar_is_none(kind: str, number: 
     assert (faceless(number, 2)[0], find_faces(faceless(number, 2)[1])) == (kind, [])
 
 
+@pytest.mark.parametrize(("kind", "number", "seed"), [("tiled", 265, 2), ("smileys", 317, 3), ("dots", 462, 3)])
+def test_what_looks_like_a_small_face_only_at_some_sizes_is_none(kind: str, number: int, seed: int) -> None:
+    assert (faceless(number, seed)[0], find_faces(faceless(number, seed)[1])) == (kind, [])
+
+
 def test_an_unknown_look_is_named(photo: Photo) -> None:
     with pytest.raises(InputError, match="unknown look `twice`"):
         find_faces(photo, looks="twice")
