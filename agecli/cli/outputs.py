@@ -37,9 +37,18 @@ class Command(typer.core.TyperCommand):
             _check_local(params.get(name))
             for path in _files(params.get(name)):
                 check_output(path, kinds, _inputs(params), bool(params.get("force")))
+                _check_not_of_run(path)
         if ctx.info_name not in ("predict", "merge") and params.get("output") and not params.get("form", True):
             form_of(None, Path(params["output"]))  # an unknown ending; these two have more formats, and check them
         return super().invoke(ctx)
+
+
+def _check_not_of_run(path: Path) -> None:
+    """Raise InputError for a plan or a part of a sharded run, even with --force."""
+    if path.exists():
+        from agecli.scaling.run_files import check_not_of_run  # takes a while to import
+
+        check_not_of_run(path)
 
 
 def _check_local(value: str | Path | None) -> None:

@@ -40,7 +40,7 @@ from agecli.images.crops import FaceFinder
 from agecli.images.detection import check_detector
 from agecli.images.encoding import kind_of_name
 from agecli.model.framing import alignment_for
-from agecli.scaling.plan import NAME as PLAN
+from agecli.scaling.run_files import NAME as PLAN
 
 JOURNAL = ".preprocess.jsonl"
 OPTION_NAMES = {"detect": "--no-detect", "labelled": "--dataset (whether photos have ages)"}

@@ -41,7 +41,8 @@ from agecli.images.detection import check_detector
 from agecli.images.pack_writing import PackWriter
 from agecli.images.packs import tar_path
 from agecli.scaling.parts import Footer, Tally, do_shard
-from agecli.scaling.plan import NAME, Plan, Request, make_plan, read_plan
+from agecli.scaling.plan import Plan, Request, make_plan, read_plan
+from agecli.scaling.run_files import NAME
 
 COMMAND = "preprocess"
 PACK_SIZE = 1000  # photos for each tar, if it is not given

@@ -17,6 +17,7 @@ from agecli.prediction.writing import check_destination, choose_format, write_re
 from agecli.scaling.parts import clean, read_part
 from agecli.scaling.places import Place, RemotePath, check_remote_output, destination, place
 from agecli.scaling.plan import Plan, read_plan
+from agecli.scaling.run_files import check_not_of_run
 from agecli.scaling.state import check_complete
 
 PREPROCESS = "preprocess"  # `datasets.sharding.COMMAND`, whose module takes a while to import
@@ -36,7 +37,7 @@ def merge(
 
     folder: of the run (`predict --out`);   output: the file, None for stdout; both may be addresses;   file_format, safe_csv, force: as in
     `Predictions.save`. Memory does not grow with the records.
-    Raises InputError while parts are missing, with the shards to run, and for a part that is damaged.
+    Raises InputError while parts are missing, with the shards to run, for a part that is damaged, and for an output that is a file of a run.
 
     Example: `agecli.merge("ages", "ages.parquet")`
     """
@@ -47,6 +48,8 @@ def merge(
         return
     file_format = choose_format(file_format, path)
     check_destination(file_format, None if path else sys.stdout, safe_csv)
+    if path:
+        check_not_of_run(path)
     if isinstance(path, RemotePath):
         check_remote_output(path, force)
     elif path and not force:

@@ -44,6 +44,7 @@ from agecli.prediction.persons import pool
 from agecli.prediction.tracking import follow
 from agecli.prediction.writing import check_destination, choose_format, write_records
 from agecli.scaling.places import RemotePath, check_remote_output, place, write_whole
+from agecli.scaling.run_files import check_not_of_run
 
 if TYPE_CHECKING:
     from agecli.prediction.drawing import Drawer
@@ -156,6 +157,7 @@ class Predictions(Iterator[Record]):
                     "--resume needs the file that the interrupted run wrote to", hint="name it with --output FILE"
                 )
             return self._write(self._rows(options, progress), file_format, cast(TextIO, output))
+        check_not_of_run(path)
         if isinstance(path, RemotePath):
             return self._upload(path, file_format, options, resume, force, progress)
         if path.is_dir():

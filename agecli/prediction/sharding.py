@@ -30,7 +30,8 @@ from agecli.prediction.options import Options, check_batch_size
 from agecli.prediction.predictions import Predictions
 from agecli.scaling.parts import Footer, Tally, do_shard
 from agecli.scaling.places import Place, absolute, place
-from agecli.scaling.plan import NAME, Plan, Request, make_plan, read_plan
+from agecli.scaling.plan import Plan, Request, make_plan, read_plan
+from agecli.scaling.run_files import NAME
 
 COMMAND = "predict"
 

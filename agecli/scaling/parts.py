@@ -22,12 +22,12 @@ from agecli.core.errors import InputError
 from agecli.core.extras import require
 from agecli.core.locks import LockedError
 from agecli.scaling.places import Place, locked, names_in, write_text, write_whole
-from agecli.scaling.plan import INPUTS, NAME, Plan
+from agecli.scaling.plan import Plan
+from agecli.scaling.run_files import OURS
 
 MARK = "agecli_part"
 PARQUET = ".parquet"
 FOOTER_BYTES = 4096  # at the end of a part, which are looked at
-OURS = rf"(part-\d{{5,}}\.(?:jsonl|parquet|error)|faces-\d{{5,}}\.tar|{re.escape(NAME)}|{re.escape(INPUTS)})"  # files of a run
 TEMPORARY = re.compile(rf"\.{OURS}\.agecli-.{{8}}\.part")
 LOCK = re.compile(rf"\.{OURS}\.agecli-lock")
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from agecli.core.errors import InputError, MissingError
 from agecli.scaling.places import Place, locked, names_in, write_text, write_whole
+from agecli.scaling.run_files import INPUTS, NAME
 
-NAME, INPUTS = "plan.json", "plan.inputs.jsonl"
 SCHEMA = 1
 SHARD_SIZE = 10_000  # inputs, if neither the size nor the number of shards is given
 MOST_SHARDS = 1_000_000

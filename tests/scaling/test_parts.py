@@ -16,7 +16,8 @@ import pytest
 from agecli.core.errors import DiskFullError, InputError
 from agecli.scaling.engines import Progress, run_here
 from agecli.scaling.parts import Footer, Tally, clean, do_shard, part_path, read_footer, read_part
-from agecli.scaling.plan import INPUTS, NAME, Plan, Request, make_plan
+from agecli.scaling.plan import Plan, Request, make_plan
+from agecli.scaling.run_files import INPUTS, NAME
 from agecli.scaling.state import check_complete, status
 
 

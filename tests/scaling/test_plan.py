@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agecli.core.errors import InputError, MissingError
-from agecli.scaling.plan import INPUTS, NAME, Plan, Request, make_plan, read_plan
+from agecli.scaling.plan import Plan, Request, make_plan, read_plan
+from agecli.scaling.run_files import INPUTS, NAME
 
 REQUEST = Request("predict", {"model": "abc", "largest": False}, ["photos"], "/data", shards=3)
 
