@@ -19,7 +19,9 @@ OUTPUTS = {  # parameters that name a file to write, and the kinds of files that
     "report": ("page",),
     "contact_sheet": ("picture",),
 }
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that agecli did not write.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace a file that agecli did not write; never a photo, video or archive.")
+]
 
 
 REMOTE = ("predict", "merge")  # commands that write to addresses, too

@@ -1,6 +1,8 @@
 """Outputs: a command never replaces an input, a picture, or any file that agecli did not write.
 
-Files of agecli are recognised by their content, whatever their names.
+Files are recognised by their content, whatever their names. `--force` replaces files that agecli did not write, but no
+input that is named in the arguments, and no picture, video, archive, trained model, manifest.csv or labels.csv: these
+may be inputs, too, by way of a folder, a glob, a list, standard input or the plan of a run.
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ import os
 import struct
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 from agecli.core.errors import InputError
 from agecli.core.files import is_stream, was_edited
+from agecli.core.signatures import describe_media
 
 HEAD = 1 << 16  # bytes at both ends of a file that are looked at
 HEADER = 1 << 24  # bytes of the header of a checkpoint that are looked at
@@ -37,13 +41,15 @@ PARQUET = (b"schema", b"source", b"status", b"coverage")  # names of columns, in
 PICTURES = (b"Software\0agecli", b"<dc:title>agecli</dc:title>", b"/Creator (agecli)", b"agecli contact sheet")
 PAGE = b'<meta name="generator" content="agecli">'
 CHECKPOINT = "agecli-checkpoint"
+LABELS = ("manifest.csv", "labels.csv")  # tables of a data set
 
 
 def check_output(path: Path, kinds: Iterable[str], inputs: Iterable[str | Path] = (), force: bool = False) -> None:
     """Raise InputError if a file must not be replaced; a file that is not there, a pipe and a device are all right.
 
     kinds: of files of agecli that the new one may replace: table, picture, page, model (see `kind_of`).
-    inputs: files that the command reads, which are never replaced.   force: replace any other file.
+    inputs: files that the command reads, which are never replaced.
+    force: replace any other file, but those that `check_replaceable` refuses.
 
     Example: `check_output(Path("ages.csv"), ["table"], inputs=photos)`
     """
@@ -51,7 +57,12 @@ def check_output(path: Path, kinds: Iterable[str], inputs: Iterable[str | Path] 
         return
     if any(os.path.exists(name) and path.samefile(name) for name in inputs):
         raise InputError(f"{path} is an input of this command and is not replaced", hint="write to another file")
-    if force or (kind := kind_of(path)) == "empty":
+    head, tail = _ends(path)
+    kind = kind_of(path)
+    if kind == "empty" or (force and kind in kinds):
+        return
+    if force:
+        check_replaceable(path, path.name, head, tail)
         return
     if kind in kinds and was_edited(path):
         raise InputError(
@@ -70,14 +81,10 @@ def kind_of(path: Path) -> str:
 
     It is `foreign` if agecli did not write it, or wrote it for its own use: a manifest.csv, a trained checkpoint, …
     """
-    with path.open("rb") as file:
-        head = file.read(HEAD)
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - HEAD))
-        tail = file.read(HEAD)
+    head, tail = _ends(path)
     if not head:
         return "empty"
-    if _is_table(head, tail):
+    if is_table(head, tail):
         return "table"
     if any(mark in head or mark in tail for mark in PICTURES):
         return "picture"
@@ -86,7 +93,34 @@ def kind_of(path: Path) -> str:
     return "model" if _is_model(path, head) else "foreign"
 
 
-def _is_table(head: bytes, tail: bytes) -> bool:
+def check_replaceable(path: object, name: str, head: bytes, tail: bytes) -> None:
+    """Raise InputError for a file that not even --force replaces: a picture, a video, … (see `signatures`), or labels.
+
+    path: for the message;   name: of the file;   head, tail: its first and last bytes.
+    """
+    what = "a table of a data set" if name in LABELS else describe_media(head, tail)
+    if what:
+        raise InputError(
+            f"{path} is {what} that agecli did not write here, and is not replaced, even with --force",
+            hint="write to another file, or remove this one first",
+        )
+
+
+def _ends(path: Path) -> tuple[bytes, bytes]:
+    """The first and the last HEAD bytes of a file."""
+    with path.open("rb") as file:
+        return read_ends(file)
+
+
+def read_ends(file: BinaryIO) -> tuple[bytes, bytes]:
+    """The first and the last HEAD bytes of an open file."""
+    head = file.read(HEAD)
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - HEAD))
+    return head, file.read(HEAD)
+
+
+def is_table(head: bytes, tail: bytes) -> bool:
     """Whether a file begins as one of TABLES in JSON, JSON lines, CSV or TSV, or is a text table or a parquet file."""
     if head.startswith(TEXT_TABLE) or (head.startswith(b"PAR1") and all(name in tail for name in PARQUET)):
         return True

@@ -52,8 +52,8 @@ def merge(
         check_not_of_run(path)
     if isinstance(path, RemotePath):
         check_remote_output(path, force)
-    elif path and not force:
-        check_output(path, ["table"])
+    elif path:
+        check_output(path, ["table"], force=force)
     check_complete(where, plan, COMMAND)
     with locked(path) if isinstance(path, Path) else nullcontext(), destination(path, sys.stdout) as stream:
         if file_format == "jsonl":

@@ -136,7 +136,7 @@ class Predictions(Iterator[Record]):
         file_format: table, csv, tsv, json, jsonl or parquet; None takes it from the ending of the file, jsonl if it has
             none. Parquet needs the extra `parquet`.
         resume: continue after the records in `OUTPUT.unfinished`. Photos, model and options must be the same.
-        force: replace a file that agecli did not write.
+        force: replace a file that agecli did not write, unless it is a picture, a video or an archive.
         progress: called with the number of photos and frames that were searched for faces so far (see `remaining`).
         safe_csv: CSV and TSV cells that a spreadsheet would run as formulas get an apostrophe in front.
 
@@ -167,8 +167,7 @@ class Predictions(Iterator[Record]):
         if resume and path.exists() and not Journal.beside(path).exists():
             log.warning("%s is complete: nothing was done. To predict again, remove it or omit --resume", path)
             return Summary()
-        if not force:
-            check_output(path, ["table"])
+        check_output(path, ["table"], force=force)
         return self._save(path, file_format, options, resume, progress)
 
     def _upload(

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
-from agecli.core import files, locks, streams
+from agecli.core import files, locks, outputs, streams
 from agecli.core.errors import AgecliError, InputError
 from agecli.images.remote import LOCAL, filesystem, is_url, reason
 
@@ -215,9 +215,17 @@ def destination(path: Place | None, stdout: TextIO) -> Iterator[TextIO]:
 
 
 def check_remote_output(path: RemotePath, force: bool) -> None:
-    """Raise InputError before any work if a file at an address can't be written, or is there already without `force`."""
-    if not force and path.exists():
-        raise InputError(f"{path} exists", hint="write to another file, or replace it with --force")
+    """Raise InputError before any work if a file at an address can't be written, or is there already without `force`.
+
+    Not even `force` replaces a picture, a video or an archive, which may be an input.
+    """
+    if path.exists():
+        if not force:
+            raise InputError(f"{path} exists", hint="write to another file, or replace it with --force")
+        with path.open() as file:
+            head, tail = outputs.read_ends(file)
+        if not outputs.is_table(head, tail):
+            outputs.check_replaceable(path, path.name, head, tail)
     probe = RemotePath(f"{path.address.rpartition('/')[0]}/.agecli-{uuid.uuid4().hex[:8]}.part")
     with write_whole(probe):
         pass

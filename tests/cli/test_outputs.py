@@ -5,17 +5,21 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 import torch
 from matplotlib.figure import Figure
 from PIL import Image
+from typer.testing import CliRunner
 
 import agecli
+from agecli.cli import app
 from agecli.core.errors import InputError
 from agecli.core.files import WRITTEN
-from agecli.core.outputs import PAGE, TABLES, kind_of
+from agecli.core.outputs import PAGE, TABLES, check_output, kind_of
 from agecli.core.records import RECORD_COLUMNS
 from agecli.datasets import auditing, contact_sheet, label_checks, splitting
 from agecli.datasets.toy import draw_faces
@@ -76,6 +80,54 @@ def test_an_input_is_not_replaced_even_with_force(photos: Path, tmp_path: Path) 
         assert done.exit_code == 2, command
         assert "is an input of this command" in done.output or "was not written by" in done.output
     assert names.read_text().startswith("fold,part,path")
+
+
+@pytest.mark.parametrize("way", ["folder", "glob", "list", "stdin", "python", "merge", "neither"])
+def test_not_even_force_replaces_a_photo_however_it_is_named(photos: Path, tmp_path: Path, way: str) -> None:
+    photo, other = sorted((photos / "images").iterdir())
+    content = photo.read_bytes()
+    names = tmp_path / "names"
+    names.write_text(f"{photo}\n{other}\n")
+    given = {"folder": photos, "glob": f"{photo.parent}/[0]*.jpg", "list": f"@{names}", "stdin": "-"}.get(way, other)
+    output = ("-f", "csv", "-o", photo, "--force")
+    if way == "python":
+        with pytest.raises(InputError, match="is a picture"):
+            agecli.predict(str(photo.parent), no_detect=True).save(photo, file_format="csv", force=True)
+    elif way == "merge":
+        assert invoke("predict", photos, "--no-detect", "--out", tmp_path / "run", "--shards", 1).exit_code == 0
+        done = invoke("merge", tmp_path / "run", *output)
+        assert (done.exit_code, f"{photo} is a picture" in done.output) == (2, True)
+    else:
+        done = CliRunner().invoke(app, ["predict", str(given), "--no-detect", *map(str, output)], input=f"{photo}\n")
+        assert (done.exit_code, f"{photo} is a picture" in done.output) == (2, True)
+    assert photo.read_bytes() == content
+
+
+def test_not_even_force_replaces_what_can_be_an_input(photos: Path, tmp_path: Path) -> None:
+    photo = next((photos / "images").iterdir())
+    for kind in ("PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "JPEG2000", "AVIF"):
+        Image.new("RGB", (9, 9)).save(tmp_path / f"{kind}.x", kind)
+    for form in (tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT):
+        for mode in ("w", "w:gz", "w:bz2", "w:xz"):
+            with tarfile.open(tmp_path / f"{mode[2:]}{form}.x", mode, format=form) as tar:
+                tar.add(photo, "a.jpg")
+    with zipfile.ZipFile(tmp_path / "zip.x", "w") as archive:
+        archive.write(photo)
+    (tmp_path / "program.x").write_bytes(b"#!/bin/sh\n" + (tmp_path / "zip.x").read_bytes())
+    (tmp_path / "video.x").write_bytes(b"\0\0\0\x20ftypisom" + bytes(99))
+    (tmp_path / "rows.x").write_bytes(b"PAR1 pictures PAR1")
+    write_tensors(tmp_path / "model.x", KIND, {"a": torch.zeros(2)}, {})
+    (tmp_path / "manifest.csv").write_text("path,age\na.jpg,3\n")
+    files = [*tmp_path.glob("*.x"), tmp_path / "manifest.csv", photos / "labels.csv"]
+    before = {path: path.read_bytes() for path in files}
+    for path in files:
+        with pytest.raises(InputError, match="not replaced, even with --force"):
+            check_output(path, ["table"], force=True)
+    done = invoke("audit", photos, "--out", photos / "labels.csv", "--force")
+    assert (done.exit_code, {path: path.read_bytes() for path in files}) == (2, before)
+    for text in (b"P1 is the first person", b"be, free", b"BM and more text\n", b"\x1b[0m", b"GIF\n", b"x" * 600):
+        (tmp_path / "notes").write_bytes(text)
+        check_output(tmp_path / "notes", ["table"], force=True)
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,11 @@ def test_a_file_at_an_address_is_whole_or_not_there(photos: Path, memory: Memory
     code, errors = predict(photos, "-o", "memory://bucket/ages.jsonl")
     assert (code, "exists" in errors, "--force" in errors) == (2, True, True)
     assert predict(photos, "-o", "memory://bucket/ages.jsonl", "--force")[0] == 1
+    memory.pipe_file("/bucket/photo.jpg", b"\xff\xd8\xff photo")
+    code, errors = predict(photos, "-f", "csv", "-o", "memory://bucket/photo.jpg", "--force")
+    assert (code, "is a picture" in errors) == (2, True)
+    assert memory.cat_file("/bucket/photo.jpg") == b"\xff\xd8\xff photo"
+    memory.rm_file("/bucket/photo.jpg")
     code, errors = predict(photos, "-o", "memory://bucket/other.jsonl", "--resume")
     assert (code, "--out" in errors) == (2, True)
     with suppress(RuntimeError), write_whole(place("memory://bucket/half")) as part:
