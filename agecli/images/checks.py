@@ -24,11 +24,9 @@ AGAIN_SCORE = (
 )
 CONFIRMED = {96: 0.7, 128: 0.5}  # pixels -> least score; smileys that a retry finds have less than 0.2 at 128
 FINE_SIZE, FINE_SCORE = 192, 0.4  # 0.64 and more for large faces that are unsure; smileys and clothes have at most 0.17
-AFAR_SIZES, AFAR_SCORE = (
-    (48, 64),
-    0.75,
-)  # 0.82 and more for small faces that are unsure; reflections in a spoon have at most
-SURE_CHECK = 0.86  # 0.74 at one of the two sizes. Faces with this score are not looked at from afar
+ALL_SIZES = (48, 64, 96, 128)
+ALL_SCORE = 0.72  # small faces that are unsure have 0.82 and more at all sizes; a spoon or a lamp has less at one
+SURE_CHECK = 0.86  # of a small face that need not be seen at all sizes
 LARGE_FACE = 150  # pixels of the photo: so large a face has the detail of FINE_SIZE
 UPRIGHT_SCORE = 0.905  # of an upright look; a face on its side has less, but one upside down up to 0.915
 TURNED_SCORE = 0.85  # of a turned face, at least
@@ -46,7 +44,7 @@ def check(photo: Photo, face: Face, min_score: float) -> Face | None:
     if seen and seen.score >= UPRIGHT_SCORE:
         return seen
     best = _best_direction(photo, face, seen, (1, 2, 3))
-    return best if best and best.score >= min_score and _seen_from_afar(photo, best) else None
+    return best if best and best.score >= min_score and _seen_at_all_sizes(photo, best) else None
 
 
 def check_first(photo: Photo, face: Face, min_score: float, turn: bool = True) -> Face | None:
@@ -84,12 +82,12 @@ def _seen_finely(photo: Photo, face: Face) -> bool:
     return seen is not None and seen.score >= FINE_SCORE
 
 
-def _seen_from_afar(photo: Photo, face: Face) -> bool:
-    """Whether a small face that is unsure is one at smaller sizes, too, as seen from its more exact box."""
+def _seen_at_all_sizes(photo: Photo, face: Face) -> bool:
+    """Whether a small face that is unsure is one at other sizes, too, as seen from its more exact box."""
     if face.score >= SURE_CHECK:
         return True
-    found = (_seen(photo, face, size, face.turn) for size in AFAR_SIZES)
-    return all(seen is not None and seen.score >= AFAR_SCORE for seen in found)
+    found = (_seen(photo, face, size, face.turn) for size in ALL_SIZES)
+    return all(seen is not None and seen.score >= ALL_SCORE for seen in found)
 
 
 def _best_direction(photo: Photo, face: Face, own: Face | None, turns: Sequence[int]) -> Face | None:

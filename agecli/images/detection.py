@@ -7,6 +7,7 @@ faces than the others, its eyes are as exact as the best of them, and it is the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -36,7 +37,7 @@ LARGE_SHARE = (
     0.06  # of the photo's area; the faces that the first look misses beside such a face have a tenth of its area
 )
 SMALL_SHARE = 0.05  # of the photo's area; where the faces cover less, there may be others that are smaller
-SMALL_FACE = 24  # pixels in the second look; where a face is smaller, there may be others that it missed
+SMALL_FACE = 24  # pixels in a look; where a face is smaller, there may be others that it missed
 STRIP = 8  # ratio of the sides above which a photo is a strip, in which nothing is retried
 
 DEFAULT = "yunet-dlib"
@@ -50,7 +51,8 @@ def find_faces(photo: Photo, detector: str = "auto", looks: str = "auto", main_o
 
     photo: (H, W, 3) uint8, RGB.   detector: `auto` or one of DETECTORS.
     looks: how closely YuNet looks at a large photo. `fast` is one look at 192 pixels, `closer` is up to 16 megapixels in
-        tiles, and `auto` looks in tiles of up to 5 megapixels if the faces found so far are few or small.
+        tiles, and `auto` looks in tiles of up to 5 megapixels if the faces found so far are few or small, and then of 16 if
+        it found some that are hardly large enough.
     main_only: a large face is enough, so smaller ones are not searched for; `closer` does all the same.
 
     Memory does not depend on the size of the photo. If YuNet finds nothing, it looks at the photo turned by 90, 180
@@ -88,9 +90,19 @@ def _yunet(photo: Photo, looks: str, main_only: bool) -> list[Face]:
         found = look(photo, min(SECOND_SIDE, max(photo.shape[:2])), CLOSER_SCORE)
         faces += _checked_closer(photo, found, faces)
         if looks == "closer" or _may_have_more(photo, faces):
-            pixels = CLOSER_PIXELS if looks == "closer" else AUTO_PIXELS
-            faces += _checked_closer(photo, look_in_tiles(photo, pixels, CLOSER_SCORE), faces)
+            faces += _in_tiles(photo, looks, faces)
     return faces or next((found for found in _retries(photo, looks) if found), [])
+
+
+def _in_tiles(photo: Photo, looks: str, known: list[Face]) -> list[Face]:
+    """The new faces of the look in tiles. `auto` looks at CLOSER_PIXELS, too, where a face is so small that others are lost."""
+    if looks == "closer":
+        return _checked_closer(photo, look_in_tiles(photo, CLOSER_PIXELS, CLOSER_SCORE), known)
+    new = _checked_closer(photo, look_in_tiles(photo, AUTO_PIXELS, CLOSER_SCORE), known)
+    scale = math.sqrt(AUTO_PIXELS / (photo.shape[0] * photo.shape[1]))
+    if scale < 1 and any(max(face.box[2:]) * scale < SMALL_FACE for face in new):
+        new += _checked_closer(photo, look_in_tiles(photo, CLOSER_PIXELS, CLOSER_SCORE), [*known, *new])
+    return new
 
 
 def _first_look(photo: Photo) -> list[Face]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 import math
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image
 from skimage import data
 
 from agecli.core.errors import InputError, MissingError
-from agecli.images import looks
+from agecli.images import detection, looks
 from agecli.images.alignment import Alignment, Photo, align
 from agecli.images.classic import cnn_model, hog_model
 from agecli.images.crops import main_face
@@ -192,12 +193,35 @@ def test_a_smiley_that_looks_like_a_face_at_one_size_is_none(seed: int, number: 
     assert (kind, find_faces(picture)) == ("smileys", [])
 
 
+@pytest.mark.parametrize(("height", "pixels"), [(73, [5_000_000, 16_000_000]), (182, [5_000_000])])
+def test_small_faces_in_a_large_photo_are_looked_at_in_full(
+    photo: Photo, monkeypatch: pytest.MonkeyPatch, height: int, pixels: list[int]
+) -> None:
+    """Faces of 32 pixels in 12 megapixels have 20 in the look at 5, which misses some of them."""
+    head = cv2.resize(photo[:260, 130:330], (round(200 / 260 * height), height), interpolation=cv2.INTER_AREA)
+    crowd = np.full((3000, 4000, 3), 128, np.uint8)
+    for x in (500, 1700, 3300):
+        crowd[1500 : 1500 + height, x : x + head.shape[1]] = head
+    asked: list[int] = []
+
+    def recorded(picture: Photo, most_pixels: int, min_score: float) -> list[Face]:
+        asked.append(most_pixels)
+        return looks.look_in_tiles(picture, most_pixels, min_score)
+
+    monkeypatch.setattr(detection, "look_in_tiles", recorded)
+    assert len(find_faces(crowd)) == 3
+    assert asked == pixels
+
+
 @pytest.mark.parametrize(("kind", "number"), [("smileys", 69), ("clothes", 111), ("smileys", 381)])
 def test_what_looks_like_a_large_face_only_from_afar_is_none(kind: str, number: int) -> None:
     assert (faceless(number, 2)[0], find_faces(faceless(number, 2)[1])) == (kind, [])
 
 
-@pytest.mark.parametrize(("kind", "number", "seed"), [("tiled", 265, 2), ("smileys", 317, 3), ("dots", 462, 3)])
+@pytest.mark.parametrize(
+    ("kind", "number", "seed"),
+    [("tiled", 265, 2), ("smileys", 317, 3), ("dots", 462, 3), ("tiled", 329, 4)],
+)
 def test_what_looks_like_a_small_face_only_at_some_sizes_is_none(kind: str, number: int, seed: int) -> None:
     assert (faceless(number, seed)[0], find_faces(faceless(number, seed)[1])) == (kind, [])
 
