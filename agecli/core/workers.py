@@ -101,6 +101,7 @@ class Workers:
         self.workers: list[_Worker] = []
         self.submitted = 0
         self.closing = False
+        self.woken = False  # a message to the manager is in the pipe
         self.failure: BaseException | None = None  # why the pool does not work
         self.receiver, self.waker = Pipe(duplex=False)
         with deferred_signals():
@@ -121,15 +122,17 @@ class Workers:
         """Queue an item. Its future has the result, the exception that the function raised, or a CrashedError.
 
         urgent: before those that are queued.
-        Raises InputError, or has it in the future, if processes can't be started.
+        Raises InputError, or has it in the future, if processes can't be started; RuntimeError after `close`.
         """
         job = _Job(str(getattr(item, "source", item)), bytes(ForkingPickler.dumps((function, item))), Future())
         with self.lock:
             if self.failure is not None:
                 raise self.failure
+            if self.closing:
+                raise RuntimeError("this pool of workers is closed")
             (self.queue.appendleft if urgent else self.queue.append)(job)
             self.submitted += 1
-            self.waker.send_bytes(b"")
+            self._wake()
         return job.future
 
     def close(self) -> None:
@@ -137,8 +140,14 @@ class Workers:
         with deferred_signals():
             with self.lock, suppress(OSError):
                 self.closing = True
-                self.waker.send_bytes(b"")
+                self._wake()
             self.manager.join()
+
+    def _wake(self) -> None:
+        """Wake the manager; call it with the lock held. At most one message is in the pipe, so it never blocks."""
+        if not self.woken:
+            self.woken = True
+            self.waker.send_bytes(b"")
 
     # The rest runs in the thread of the manager.
 
@@ -149,7 +158,9 @@ class Workers:
                 self._send_jobs()
                 for ready in wait([self.receiver, *(worker.connection for worker in self.workers)]):
                     if ready is self.receiver:
-                        self.receiver.recv_bytes()
+                        with self.lock:
+                            self.receiver.recv_bytes()
+                            self.woken = False
                     else:
                         self._receive(next(worker for worker in self.workers if worker.connection is ready))
         except BaseException as error:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -216,3 +217,36 @@ def test_a_process_with_much_memory_is_not_forked_into_a_limit() -> None:
     assert leaves_room(Limits())
     assert leaves_room(Limits(memory=10**12))
     assert not leaves_room(Limits(memory=10**7))
+
+
+def test_submitting_never_waits_for_the_manager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when there are more items than a pipe has room for messages, about 16,000."""
+    done: list[int] = []
+    submitted = threading.Event()
+    send_jobs = Workers._send_jobs
+
+    def stalled(self: Workers) -> None:
+        submitted.wait(60)
+        send_jobs(self)
+
+    monkeypatch.setattr(Workers, "_send_jobs", stalled)
+
+    def submit_all() -> None:
+        with Workers(1) as workers:
+            futures = [workers.submit(square, number) for number in range(40_000)]
+            submitted.set()
+            done.extend(future.result() for future in futures[:3])
+
+    thread = threading.Thread(target=submit_all, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert done == [0, 1, 4]
+
+
+def test_a_closed_pool_says_so() -> None:
+    workers = Workers(1)
+    assert workers.submit(square, 3).result() == 9
+    workers.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        workers.submit(square, 3)
+    workers.close()
