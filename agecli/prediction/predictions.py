@@ -28,6 +28,7 @@ from agecli.model.card import Card
 from agecli.model.predictors import Predictor
 from agecli.prediction.counting import count_items
 from agecli.prediction.estimation import photo_records
+from agecli.prediction.finished import check_finished, note_finished
 from agecli.prediction.inputs import (
     Images,
     Input,
@@ -36,6 +37,7 @@ from agecli.prediction.inputs import (
     names_only,
     read_inputs,
     read_items,
+    source_of,
     stored_only,
 )
 from agecli.prediction.journal import Journal, Tally, left_out
@@ -135,7 +137,8 @@ class Predictions(Iterator[Record]):
             when all is done.
         file_format: table, csv, tsv, json, jsonl or parquet; None takes it from the ending of the file, jsonl if it has
             none. Parquet needs the extra `parquet`.
-        resume: continue after the records in `OUTPUT.unfinished`. Photos, model and options must be the same.
+        resume: continue after the records in `OUTPUT.unfinished`. Photos, model and options must be the same, also if
+            the output is complete: then nothing is done, and the Summary is that of the run which wrote it.
         force: replace a file that agecli did not write, unless it is a picture, a video or an archive.
         progress: called with the number of photos and frames that were searched for faces so far (see `remaining`).
         safe_csv: CSV and TSV cells that a spreadsheet would run as formulas get an apostrophe in front.
@@ -165,10 +168,20 @@ class Predictions(Iterator[Record]):
         if is_stream(path):  # has no journal, because it cannot be resumed
             return self._write(self._rows(options, progress), file_format, path)
         if resume and path.exists() and not Journal.beside(path).exists():
-            log.warning("%s is complete: nothing was done. To predict again, remove it or omit --resume", path)
-            return Summary()
+            return self._finished(path, options)
         check_output(path, ["table"], force=force)
         return self._save(path, file_format, options, resume, progress)
+
+    def _finished(self, path: Path, options: Options) -> Summary:
+        """The summary of the run that has written a file. Raises InputError if its inputs or options were others."""
+        inputs = stored_only(read_inputs(self.images, self.null, self.draw, self.videos), "resume")
+        counts = check_finished(path, self._header(options), map(source_of, inputs))
+        log.warning("%s is complete: nothing was done. To predict again, remove it or omit --resume", path)
+        if counts is None:
+            log.warning("this file system does not store the inputs and options of %s: they were not compared", path)
+            return Summary()
+        count, failed, not_drawn = counts
+        return Summary(count, failed, not_drawn, f"{failed} of {count} inputs gave no age" if failed else "")
 
     def _upload(
         self, path: RemotePath, file_format: str, options: Options, resume: bool, force: bool, progress: Progress | None
@@ -204,6 +217,9 @@ class Predictions(Iterator[Record]):
                     hint="continue with the same command and --resume",
                 ) from None
             summary = self._write(journal.rows(), file_format, path)
+            names = (row["source"] for row in journal.rows())
+            counts = (summary.inputs, summary.failed, summary.not_drawn)
+            note_finished(path, self._header(options), names, counts)
             journal.finish()
         log.info("wrote %s", path)
         return summary

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from PIL import Image
 
 import agecli
 from agecli.core.errors import InputError, Interrupted
+from agecli.core.files import WRITTEN
 from agecli.prediction.estimator import Estimator
+from agecli.prediction.finished import MADE_OF
 from agecli.prediction.predictions import Summary
 
 EXAMPLE = Path(__file__).parent.parent.parent / "docs/example.jpg"
@@ -74,6 +77,31 @@ def test_a_resumed_save_must_have_the_same_options_and_photos(
         estimator.predict(image.copy(), no_detect=True).save(tmp_path / "a.csv", resume=True)
     with pytest.raises(InputError):
         estimator.predict(photos, no_detect=True).save(tmp_path / "a.csv")  # not overwritten by mistake
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_a_finished_file_is_resumed_only_by_the_run_that_wrote_it(
+    estimator: Estimator, photos: list[str], tmp_path: Path, suffix: str
+) -> None:
+    path = tmp_path / f"a.{suffix}"
+    first = estimator.predict(photos, no_detect=True).save(path)
+    if not hasattr(os, "getxattr") or WRITTEN not in os.listxattr(path):
+        pytest.skip("the file system has no extended attributes")
+    content = path.read_bytes()
+    again = estimator.predict(photos, no_detect=True).save(path, resume=True)
+    assert (again.inputs, again.failed, again.ok) == (first.inputs, first.failed, False) == (6, 1, False)
+    with pytest.raises(InputError, match="other options: --readout"):
+        estimator.predict(photos, no_detect=True, readout="mode").save(path, resume=True)
+    for others in (photos[1:], photos[:-1], [*photos, str(EXAMPLE)], photos[::-1]):
+        with pytest.raises(InputError, match="holds other inputs"):
+            estimator.predict(others, no_detect=True).save(path, resume=True)
+    assert path.read_bytes() == content
+    path.write_bytes(content[:-1])
+    with pytest.raises(InputError, match="was changed"):
+        estimator.predict(photos, no_detect=True).save(path, resume=True)
+    os.setxattr(path, MADE_OF, b'{"counts": [1]}')
+    with pytest.raises(InputError, match="was changed"):
+        estimator.predict(photos, no_detect=True).save(path, resume=True)
 
 
 def test_a_file_and_the_iterator_hold_the_same_records(estimator: Estimator, photos: list[str], tmp_path: Path) -> None:
