@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from agecli.core.errors import InputError
 from agecli.core.files import remove_parts, was_edited, write_text, write_whole
 from agecli.core.locks import locked
+from agecli.core.reading import shown
 from agecli.datasets.contact_sheet import draw_contact_sheet
 from agecli.datasets.crop_tables import Summary, summarise, write_tables
-from agecli.datasets.cropping import CropResult, is_whole
-from agecli.datasets.sharding import COMMAND, crop_options, label_of
+from agecli.datasets.cropping import CropResult, is_result, is_whole
+from agecli.datasets.sharding import COMMAND, crop_options, is_entry, label_of
 from agecli.datasets.sources.labels import Label
 from agecli.images.pack_writing import write_index
-from agecli.images.packs import INDEX, tar_path
-from agecli.scaling.parts import clean, part_path, read_part
-from agecli.scaling.plan import Plan, read_plan
+from agecli.images.packs import FOLDERS, INDEX, tar_path
+from agecli.scaling.parts import clean, damaged, part_path, read_part
+from agecli.scaling.plan import Plan, damaged_list, read_plan
 from agecli.scaling.state import check_complete
+from agecli.scaling.stored_values import is_count, parse_json
+
+MOST_BYTES = 1 << 32  # of a crop in the index
 
 
 @dataclass(frozen=True)
@@ -36,8 +41,32 @@ class Parts:
         """The same, with the number of the shard. Raises InputError for a damaged part."""
         for number in range(self.plan.shards):
             lines = read_part(self.folder, self.plan, number)
-            for entry, line in zip(self.plan.entries(self.folder, number), lines, strict=True):
-                yield number, label_of(entry), json.loads(line)
+            entries = self.plan.entries(self.folder, number)
+            for entry, line in zip_longest(entries, lines):
+                if not is_entry(entry):
+                    raise damaged_list(self.folder)
+                yield number, label_of(entry), self._result(number, line)
+
+    def _result(self, number: int, line: bytes | None) -> CropResult:
+        """The result in a line of a part. Raises InputError if it is none, or there is no line."""
+        try:
+            result = parse_json((line or b"").decode("ascii"))
+        except ValueError as error:
+            raise damaged(part_path(self.folder, self.plan, number), shown(error)) from error
+        if not isinstance(result, dict) or not is_result(result) or not self._are_faces(result.get("faces", ())):
+            raise damaged(part_path(self.folder, self.plan, number), "a line is no result of a photo")
+        return result
+
+    def _are_faces(self, faces: Iterable[Mapping[str, Any]]) -> bool:
+        """Whether faces have sizes and places that an index can hold, and paths inside of the folder."""
+        counts = ("bytes", "offset") if self.plan.options["pack"] else ("bytes",)
+        return all(
+            all(is_count(face.get(name)) for name in counts)
+            and face["bytes"] < MOST_BYTES
+            and face["path"].split("/")[0] in FOLDERS
+            and ".." not in face["path"].split("/")
+            for face in faces
+        )
 
     def crops(self) -> Iterator[Path]:
         """The paths of all crops."""

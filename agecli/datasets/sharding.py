@@ -41,10 +41,12 @@ from agecli.images.detection import check_detector
 from agecli.images.pack_writing import PackWriter
 from agecli.images.packs import tar_path
 from agecli.scaling.parts import Footer, Tally, do_shard
-from agecli.scaling.plan import Plan, Request, make_plan, read_plan
+from agecli.scaling.plan import Plan, Request, damaged_list, damaged_plan, make_plan, read_plan
 from agecli.scaling.run_files import NAME
+from agecli.scaling.stored_values import is_count, is_number, is_text
 
 COMMAND = "preprocess"
+MOST_SIZE = 4096  # pixels of the side of a crop
 PACK_SIZE = 1000  # photos for each tar, if it is not given
 
 
@@ -126,6 +128,17 @@ def _foreign(out: Path) -> Path | None:
     return own or foreign_file(out)
 
 
+def is_entry(entry: object) -> bool:
+    """Whether a JSON value is an entry of the plan: the name of a photo, and its label as text."""
+    names = {"source", *Label._fields}
+    return (
+        isinstance(entry, dict)
+        and "source" in entry
+        and names.issuperset(entry)
+        and all(isinstance(value, str) for value in entry.values())
+    )
+
+
 def label_of(entry: Mapping[str, str]) -> Label:
     """The label in an entry of the plan."""
     return Label(**{name: value for name, value in entry.items() if name != "source"})
@@ -164,7 +177,7 @@ class CropSession:
         """The lines of a shard: the result of each photo, whose crops are then written, to files or to the shard's tar."""
         began = time.monotonic()
         labels: deque[Label] = deque()  # of the photos that are being cropped
-        photos = (_photo(entry, labels) for entry in entries)
+        photos = (_photo(self._checked(entry), labels) for entry in entries)
         with self._pack(number) as pack:
             for result, crops in self._cropped(photos):
                 label = labels.popleft()
@@ -174,6 +187,12 @@ class CropSession:
                         face["offset"] = pack.add(content, _about(label, result, face))
                 yield json.dumps(result).encode("ascii") + b"\n"
         tally.seconds = time.monotonic() - began
+
+    def _checked(self, entry: Any) -> Mapping[str, str]:
+        """An entry of the list. Raises InputError for anything else."""
+        if not is_entry(entry):
+            raise damaged_list(self.folder)
+        return entry  # type: ignore[no-any-return]
 
     def _cropped(self, photos: Iterator[PhotoToCrop]) -> Iterator[tuple[CropResult, list[bytes]]]:
         """The results of photos, and their crops if these are packed; otherwise they have been written."""
@@ -197,9 +216,25 @@ class CropSession:
         return self._open_pack(number) if self.packed else nullcontext()
 
 
+def _check_options(folder: Path, plan: Plan) -> None:
+    """Raise InputError if a plan lacks an option of `preprocess`, or one has an impossible value."""
+    checks: dict[str, Callable[[Any], bool]] = {
+        **dict.fromkeys(("dataset", "detector"), is_text),
+        **dict.fromkeys(("no_detect", "all_faces", "pack"), lambda value: isinstance(value, bool)),
+        **dict.fromkeys(("eye_distance", "eye_height"), is_number),
+        "size": lambda value: is_count(value) and 1 <= value <= MOST_SIZE,
+    }
+    for name, check in checks.items():
+        if not check(plan.options.get(name)):
+            raise damaged_plan(folder, f"{name} is {plan.options.get(name)!r}")
+    if len(plan.arguments) != 1:
+        raise damaged_plan(folder, "it has no data set")
+
+
 def crop_options(folder: Path, plan: Plan) -> CropOptions:
     """How the photos of a plan are cropped.   folder: of the run"""
     stored = plan.options
+    _check_options(folder, plan)
     alignment = Alignment(stored["size"], stored["eye_distance"], stored["eye_height"])
     finder = FaceFinder(stored["detector"], main_only=not stored["all_faces"])
     source = Path(plan.base, plan.arguments[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -13,10 +12,11 @@ from agecli.core.locks import locked
 from agecli.core.outputs import check_output
 from agecli.core.streams import Row
 from agecli.prediction.sharding import COMMAND, stored_options
+from agecli.prediction.stored_records import read_record
 from agecli.prediction.writing import check_destination, choose_format, write_records
-from agecli.scaling.parts import clean, read_part
+from agecli.scaling.parts import clean, damaged, part_path, read_part
 from agecli.scaling.places import Place, RemotePath, check_remote_output, destination, place
-from agecli.scaling.plan import Plan, read_plan
+from agecli.scaling.plan import Plan, damaged_plan, read_plan
 from agecli.scaling.run_files import check_not_of_run
 from agecli.scaling.state import check_complete
 
@@ -46,6 +46,8 @@ def merge(
     if plan.command == PREPROCESS:
         _merge_faces(Path(str(where)), path, file_format or ("csv" if safe_csv else None), force)
         return
+    if plan.command != COMMAND:
+        raise damaged_plan(where, f"it is of `{plan.command}`")
     file_format = choose_format(file_format, path)
     check_destination(file_format, None if path else sys.stdout, safe_csv)
     if path:
@@ -57,9 +59,9 @@ def merge(
     check_complete(where, plan, COMMAND)
     with locked(path) if isinstance(path, Path) else nullcontext(), destination(path, sys.stdout) as stream:
         if file_format == "jsonl":
-            stream.writelines(line.decode("ascii") for line in _lines(where, plan))
+            stream.writelines(line.decode("ascii") for line, _ in _records(where, plan))
         else:
-            rows = (_row(line) for line in _lines(where, plan))
+            rows = (row for _, row in _records(where, plan))
             write_records(rows, file_format, _columns(where, plan), stream, safe_csv)
     clean(where)
 
@@ -76,20 +78,26 @@ def _merge_faces(folder: Path, output: Place | None, file_format: str | None, fo
     merge_faces(folder, force=force)
 
 
-def _lines(folder: Place, plan: Plan) -> Iterator[bytes]:
-    """The lines of all parts, in order."""
+def _records(folder: Place, plan: Plan) -> Iterator[tuple[bytes, Row]]:
+    """The lines of all parts, in order, and the record in each. Raises InputError for a damaged part.
+
+    All records have the fields of the first one.
+    """
+    columns: tuple[str, ...] = ()
     for number in range(plan.shards):
-        yield from read_part(folder, plan, number)
-
-
-def _row(line: bytes) -> Row:
-    """A record as it was written."""
-    row: Row = json.loads(line)
-    return row
+        for line in read_part(folder, plan, number):
+            try:
+                row = read_record(line)
+                columns = columns or tuple(row)
+                if tuple(row) != columns:
+                    raise ValueError("its records have other fields than those before")
+            except ValueError as error:
+                raise damaged(part_path(folder, plan, number), str(error)) from error
+            yield line, row
 
 
 def _columns(folder: Place, plan: Plan) -> tuple[str, ...]:
     """The fields of the records: those of the first one, or of the options if there is none."""
-    for line in _lines(folder, plan):
-        return tuple(_row(line))
-    return stored_options(plan).columns(shift=False)
+    for _, row in _records(folder, plan):
+        return tuple(row)
+    return stored_options(folder, plan).columns(shift=False)

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,12 @@ from agecli.prediction.options import Options, check_batch_size
 from agecli.prediction.predictions import Predictions
 from agecli.scaling.parts import Footer, Tally, do_shard
 from agecli.scaling.places import Place, absolute, place
-from agecli.scaling.plan import Plan, Request, make_plan, read_plan
+from agecli.scaling.plan import Plan, Request, damaged_list, damaged_plan, make_plan, read_plan
 from agecli.scaling.run_files import NAME
+from agecli.scaling.stored_values import is_count, is_number, is_text
 
 COMMAND = "predict"
+NUMBERS = ("every", "over_confidence")  # options that may be whole numbers, too
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,24 @@ def plan_prediction(
     return make_plan(out, request, names, check_inputs)
 
 
-def stored_options(plan: Plan) -> Options:
-    """The options of a plan that its records depend on."""
-    return Options(**{name: value for name, value in plan.options.items() if name not in ("model", "videos", "format")})
+def stored_options(folder: Place, plan: Plan) -> Options:
+    """The options of a plan that its records depend on. Raises InputError for names and values that are none."""
+    stored = {name: value for name, value in plan.options.items() if name not in ("model", "videos", "format")}
+    try:
+        options = Options(**stored)
+    except (TypeError, ValueError, InputError) as error:
+        raise damaged_plan(folder, error) from error
+    for field in fields(Options):
+        value, default = getattr(options, field.name), field.default
+        if (
+            default is not None
+            and type(value) is not type(default)
+            and not (field.name in NUMBERS and is_number(value))
+        ):
+            raise damaged_plan(folder, f"{field.name} is {value!r}")
+        if default is None and value is not None and not (is_text if field.name == "readout" else is_number)(value):
+            raise damaged_plan(folder, f"{field.name} is {value!r}")
+    return options
 
 
 def job_for(
@@ -120,11 +137,11 @@ class Session:
             raise InputError(
                 f"{self.folder / 'plan.json'} is another one here", hint="name a folder that all machines share"
             )
-        wanted = self.plan.options["model"]
+        wanted = self.plan.options.get("model")
         path = to_run(job.model, job.device)
         if file_hash(path) != wanted:
             raise InputError(f"{path} is not the model of {self.folder / 'plan.json'}", hint="install the same model")
-        self.options = stored_options(self.plan)
+        self.options = stored_options(self.folder, self.plan)
         self.estimator = Estimator(load_predictor(path, job.device, job.threads), path)
         self.columns = self.options.columns(shift=self.estimator.card.shift is not None)
         self.stack = ExitStack()
@@ -144,7 +161,7 @@ class Session:
         """The lines of a shard: its records, with the names of the inputs as they were given."""
         began = time.monotonic()
         inside = os.path.join(self.plan.base, ".", "")
-        photos = (_located(entry, inside) for entry in entries)
+        photos = (_located(self._checked(entry), inside) for entry in entries)
         predictions = Predictions(
             *(self.estimator.predictor, self.estimator.model, photos, self.options),
             batch_size=self.job.batch_size,
@@ -157,9 +174,23 @@ class Session:
             yield json.dumps({name: named.get(name) for name in self.columns}).encode("ascii") + b"\n"
         tally.failed, tally.seconds = failures.failed, time.monotonic() - began
 
+    def _checked(self, entry: Any) -> str | dict[str, Any]:
+        """An entry of the list: a name, or the fields of a Member. Raises InputError for anything else."""
+        if isinstance(entry, str):
+            return entry
+        kinds = {field.name: is_text for field in fields(Member)} | {"place": _is_place, "size": is_count}
+        if not isinstance(entry, dict) or set(entry) != set(kinds) or not all(kinds[k](entry[k]) for k in kinds):
+            raise damaged_list(self.folder)
+        return entry
+
     def do(self, number: int) -> Footer | None:
         """Make the part of a shard; None if another process is making it."""
         return do_shard(self.folder, self.plan, number, self.work)
+
+
+def _is_place(value: object) -> bool:
+    """Whether a value is an offset or a number of a member, or -1 for a container that can't be read."""
+    return value == -1 or is_count(value)
 
 
 def _located(entry: str | Mapping[str, Any], inside: str) -> Listed | Member:

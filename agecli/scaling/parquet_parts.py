@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from agecli.core.parquet_records import GROUP, RecordWriter, to_cells, to_row
+from agecli.scaling.stored_values import parse_json
 
 MAGIC = 4  # bytes at the beginning, and at the end
 LENGTH = 4  # bytes of the length of the metadata, at the end
@@ -78,7 +79,7 @@ def read_note(file: BinaryIO, mark: str) -> bytes:
     try:
         about = pq.read_metadata(file)
         note = (about.metadata or {})[mark.encode()]
-        records = json.loads(note)[mark]["records"]
+        records = parse_json(note.decode("ascii"))[mark]["records"]
     except (pa.ArrowException, OSError, KeyError) as error:
         raise ValueError("no part") from error
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
@@ -94,5 +95,5 @@ def read_lines(file: BinaryIO) -> Iterator[bytes]:
         for batch in pq.ParquetFile(file).iter_batches(GROUP):
             for cells in batch.to_pylist():
                 yield to_line(to_row(cells))
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError):  # the latter of columns that are no record's
         return

@@ -24,6 +24,7 @@ from agecli.core.locks import LockedError
 from agecli.scaling.places import Place, locked, names_in, write_text, write_whole
 from agecli.scaling.plan import Plan
 from agecli.scaling.run_files import OURS
+from agecli.scaling.stored_values import is_count, is_duration, parse_json
 
 MARK = "agecli_part"
 PARQUET = ".parquet"
@@ -55,14 +56,23 @@ def read_footer(folder: Place, plan: Plan, number: int) -> Footer | None:
     """The footer of a shard's part; None if there is no part, or it is truncated, longer, or of another plan."""
     path = part_path(folder, plan, number)
     try:
-        with path.open("rb") as file:
+        with _open(path) as file:
             about = _parquet().read_note(file, MARK) if path.suffix == PARQUET else _last_line(file)
-        footer = Footer(**json.loads(about)[MARK])
-    except FileNotFoundError:
+        footer = Footer(**parse_json(about.decode("ascii"))[MARK])
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-    return footer if (footer.plan, footer.shard) == (plan.key, number) else None
+    return footer if _fits(footer, plan, number) else None
+
+
+def _fits(footer: Footer, plan: Plan, number: int) -> bool:
+    """Whether a footer, which may hold any JSON values, is one of this shard."""
+    counts = (footer.shard, footer.inputs, footer.failed, footer.records, footer.bytes)
+    return (
+        all(is_count(count) for count in counts)
+        and is_duration(footer.seconds)
+        and footer.records <= footer.bytes
+        and (footer.plan, footer.shard, footer.inputs) == (plan.key, number, plan.size(number))
+    )
 
 
 def _last_line(file: BinaryIO) -> bytes:
@@ -71,7 +81,7 @@ def _last_line(file: BinaryIO) -> bytes:
     file.seek(max(0, size - FOOTER_BYTES))
     tail = file.read()
     line = tail[tail.rfind(b"\n", 0, -1) + 1 :]
-    if not line.endswith(b"\n") or json.loads(line)[MARK]["bytes"] + len(line) != size:
+    if not line.endswith(b"\n") or parse_json(line.decode("ascii"))[MARK]["bytes"] + len(line) != size:
         raise ValueError("truncated")
     return line
 
@@ -96,13 +106,26 @@ def read_part(folder: Place, plan: Plan, number: int) -> Iterator[bytes]:
     footer, path = read_footer(folder, plan, number), part_path(folder, plan, number)
     digest = hashlib.sha256()
     if footer is not None:
-        with path.open("rb") as file:
+        with _open(path) as file:
             lines = _parquet().read_lines(file) if path.suffix == PARQUET else file
             for line in islice(lines, footer.records):
                 digest.update(line)
                 yield line
     if footer is None or digest.hexdigest() != footer.sha256:
-        raise InputError(f"{path} is damaged", hint=f"remove it, and run the same command again: rm {path}")
+        raise damaged(path)
+
+
+def damaged(path: Place, why: str = "") -> InputError:
+    """The error for a part that can't be used.   why: the reason, if it is known"""
+    reason = f": {why}" if why else ""
+    return InputError(f"{path} is damaged{reason}", hint=f"remove it, and run the same command again: rm {path}")
+
+
+def _open(path: Place) -> BinaryIO:
+    """A part to read. Raises ValueError for a pipe, a device or a folder, FileNotFoundError if it is not there."""
+    if isinstance(path, Path) and path.exists() and not path.is_file():
+        raise ValueError("no file")
+    return path.open("rb")
 
 
 class Tally:

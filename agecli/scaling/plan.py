@@ -12,12 +12,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from agecli.core.errors import InputError, MissingError
+from agecli.core.reading import shown
 from agecli.scaling.places import Place, locked, names_in, write_text, write_whole
 from agecli.scaling.run_files import INPUTS, NAME
+from agecli.scaling.stored_values import is_count, is_list_of_text, is_text, parse_json
 
 SCHEMA = 1
 SHARD_SIZE = 10_000  # inputs, if neither the size nor the number of shards is given
@@ -87,12 +90,12 @@ class Plan:
         with (folder / INPUTS).open("rb") as file:
             file.seek(offset)
             while offset < end:
-                line = file.readline()
+                line = file.readline(end - offset)
                 offset += len(line)
                 try:
-                    entry = json.loads(line)
+                    entry = parse_json(line.decode("ascii"))
                 except ValueError:
-                    raise InputError(f"{folder / INPUTS} is damaged", hint=f"remove {folder}, and run again") from None
+                    raise damaged_list(folder) from None
                 yield entry
 
 
@@ -102,13 +105,46 @@ def read_plan(folder: Place) -> Plan:
     if not path.is_file():
         raise MissingError(f"{folder} has no {NAME}", hint="name the folder of --out")
     try:
-        plan = Plan(**json.loads(path.read_text(encoding="utf-8")))
-        known = plan.schema == SCHEMA and all(len(start) == 2 for start in plan.starts) and len(plan.starts) > 1
-    except (ValueError, TypeError, RecursionError):
+        plan = Plan(**parse_json(path.read_text(encoding="utf-8")))
+        known = _is_plan(plan)
+    except (ValueError, TypeError):
         known = False
     if not known:
         raise InputError(f"{path} is no plan of this version of agecli", hint="name another folder with --out")
     return plan
+
+
+def _is_plan(plan: Plan) -> bool:
+    """Whether a plan, whose fields may hold any JSON values, is one of this version. Options are checked by their command."""
+    return (
+        (type(plan.schema), plan.schema) == (int, SCHEMA)
+        and all(is_text(text) for text in (plan.command, plan.base, plan.sha256))
+        and isinstance(plan.options, dict)
+        and plan.options.get("format", "jsonl") in ("jsonl", "parquet")
+        and is_list_of_text(plan.arguments)
+        and is_count(plan.inputs)
+        and _are_starts(plan.starts, plan.inputs)
+    )
+
+
+def _are_starts(starts: object, inputs: int) -> bool:
+    """Whether a JSON value has the first input and the offset of each shard, and of the end."""
+    if not isinstance(starts, list) or not 2 <= len(starts) <= MOST_SHARDS + 1:
+        return False
+    if not all(isinstance(start, list) and len(start) == 2 and all(map(is_count, start)) for start in starts):
+        return False
+    rising = all(a <= c and b <= d for (a, b), (c, d) in pairwise(starts))
+    return rising and starts[0] == [0, 0] and bool(starts[-1][0] == inputs)
+
+
+def damaged_plan(folder: Place, why: object) -> InputError:
+    """The error for a plan whose options are not those of its command.   why: the reason"""
+    return InputError(f"{folder / NAME} is damaged: {shown(why)}", hint=f"remove {folder}, and run again")
+
+
+def damaged_list(folder: Place) -> InputError:
+    """The error for a list of inputs that is not the one of the plan."""
+    return InputError(f"{folder / INPUTS} is damaged", hint=f"remove {folder}, and run again")
 
 
 def make_plan(folder: Place, request: Request, entries: Callable[[], Iterable[Any]], check_inputs: bool) -> Plan:

@@ -15,6 +15,7 @@ from agecli.scaling.places import Place, modified, names_in, place
 from agecli.scaling.plan import Plan, read_plan
 from agecli.scaling.selection import array_expression
 
+MOST_REASON = 4096  # bytes of the reason of a failure
 RECENT = 3600.0  # seconds of finished shards from which the rate is taken
 
 
@@ -85,8 +86,11 @@ def status(folder: str | Path | Place) -> State:
 
 def _reason(folder: Place, plan: Plan, number: int) -> str:
     """Why a shard that is neither done nor running failed; empty if it was not tried."""
+    note = error_path(folder, number)
     with suppress(OSError):
-        return error_path(folder, number).read_text(encoding="utf-8", errors="replace").strip()
+        if note.is_file():  # and no pipe, which would be waited for
+            with note.open("rb") as file:
+                return file.read(MOST_REASON).decode("utf-8", "replace").strip()
     return "its part is damaged" if part_path(folder, plan, number).exists() else ""
 
 
