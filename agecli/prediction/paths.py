@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agecli.core.errors import InputError, MissingError
+from agecli.core.signatures import describe_media
 from agecli.images.containers import list_members
 from agecli.images.folders import is_photo, photos_in
 from agecli.images.members import Member, kind_of_container
+from agecli.images.opening import UnreadableError, open_regular
 from agecli.images.reading import SUFFIXES as PHOTOS
 from agecli.images.remote import find, is_url
 from agecli.images.video import SUFFIXES as VIDEOS
@@ -68,7 +70,7 @@ def expand(
             yield from _expand_folders(_read_names(stdin or sys.stdin.buffer, null), skip, skipped)
         elif argument.startswith("@") and not os.path.exists(argument):
             path = Path(argument[1:])
-            if not path.is_file():
+            if not path.exists() or path.is_dir():  # a pipe is all right: predict @<(ls *.jpg)
                 raise MissingError(f"there is no list {path}", hint="@FILE reads names from FILE, one per line")
             with path.open("rb") as file:
                 yield from _expand_folders(_read_names(file, null), skip, skipped)
@@ -88,10 +90,19 @@ def _expand_folders(
                 yield from list_members(address) if kind_of_container(address) else [address]
         elif os.path.isdir(name):
             yield from _pictures_below(name, skip, skipped)
-        elif kind_of_container(name) and os.path.exists(name):
+        elif kind_of_container(name) and os.path.exists(name) and not _is_picture(name):
             yield from list_members(name)
         else:
             yield name
+
+
+def _is_picture(name: str) -> bool:
+    """Whether the content of a file is a picture or a video, although it is named like an archive."""
+    try:
+        with open_regular(name) as file:
+            return describe_media(file.read(512)) in ("a picture", "a video")
+    except (OSError, UnreadableError):
+        return False  # which `list_members` reports
 
 
 def _read_names(stream: BinaryIO, null: bool) -> Iterator[str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from agecli.prediction import paths
 from agecli.prediction.counting import count_items
 from agecli.prediction.inputs import read_inputs
 from tests.images.test_video import film
@@ -69,3 +72,18 @@ def test_what_must_be_waited_for_is_not_counted(album: Path) -> None:
 
     for images in ("-", ["a.jpg", "-"], camera()):
         assert count_items(images, False, None, False, 1.0) is None
+
+
+@pytest.mark.parametrize("ending", ["zip", "tar", "tar.gz", "parquet"])
+def test_a_picture_that_is_named_like_an_archive_is_a_picture(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"x.{ending}"
+    path.write_bytes(b"\xff\xd8\xff\xe0 a photo")
+    assert list(paths.expand([str(path)])) == [str(path)]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_list_may_come_from_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "names")
+    writer = threading.Thread(target=(tmp_path / "names").write_text, args=("a.jpg\nb.jpg\n",), daemon=True)
+    writer.start()
+    assert list(paths.expand([f"@{tmp_path / 'names'}"])) == ["a.jpg", "b.jpg"]
