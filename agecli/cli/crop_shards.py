@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from agecli.cli.arguments import without_options
-from agecli.cli.shards import run_shards, shards_of_choice
+from agecli.cli.shards import chooser, connected, run_shards, shards_of_choice
 from agecli.core.errors import InputError
 from agecli.core.outputs import check_output
 from agecli.core.parallel import check_workers
@@ -64,21 +64,24 @@ def crop_shards(
     if shard_size is None:
         shards = shards_of_choice(out, shard, shards)
     check_workers(1 if workers is None else workers)
-    plan = plan_preprocessing(
-        *(src, out),
-        **crops,
-        shards=shards,
-        size=shard_size,
-        check_inputs=shard is None,
-        recognised=recognised,
-    )
-    if script is not None:
-        arguments = without_options(sys.argv[1:], "--script")
-        sys.stdout.write(write_script(script, arguments, plan.base, plan.shards, workers or 1))
-        return None
-    count = workers or (1 if cluster is None else PER_THREAD)
-    job = CropJob(os.path.abspath(out), count, Limits.of(max_memory, timeout) or Limits(), plan.key)
-    done = run_shards(out, plan, select(shard, plan.shards, os.environ), job, cluster, quiet)
+    limits = Limits.of(max_memory, timeout) or Limits()
+    with connected(cluster if script is None else None) as client:
+        plan = plan_preprocessing(
+            *(src, out),
+            **crops,
+            shards=shards,
+            size=shard_size,
+            check_inputs=shard is None,
+            recognised=recognised,
+            check=chooser(shard, script),
+        )
+        if script is not None:
+            arguments = without_options(sys.argv[1:], "--script")
+            sys.stdout.write(write_script(script, arguments, plan.base, plan.shards, workers or 1))
+            return None
+        count = workers or (1 if cluster is None else PER_THREAD)
+        job = CropJob(os.path.abspath(out), count, limits, plan.key)
+        done = run_shards(out, plan, select(shard, plan.shards, os.environ), job, client, quiet)
     if shard is None:
         return merge_faces(out, contact_sheet=contact_sheet)
     clean(out)

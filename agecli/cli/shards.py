@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -74,23 +75,38 @@ def predict_shards(
     count = workers or (cores() if local else PER_THREAD)
     limits = Limits.of(max_memory, timeout)
     job = job_for(folder, model, device, batch_size, count, limits, threads=0 if local else 1)
-    plan = plan_prediction(
-        *(photos, folder, Options(**faces), job),
-        videos=videos,
-        null=null,
-        shards=shards,
-        size=shard_size,
-        check_inputs=shard is None,
-        file_format=form,
-    )
-    if script is not None:
-        sys.stdout.write(write_script(script, without_options(sys.argv[1:], "--script"), plan.base, plan.shards, count))
-        return
-    report(
-        folder,
-        plan,
-        run_shards(folder, plan, select(shard, plan.shards, os.environ), replace(job, plan=plan.key), cluster, quiet),
-    )
+    with connected(cluster if script is None else None) as client:
+        plan = plan_prediction(
+            *(photos, folder, Options(**faces), job),
+            videos=videos,
+            null=null,
+            shards=shards,
+            size=shard_size,
+            check_inputs=shard is None,
+            file_format=form,
+            check=chooser(shard, script),
+        )
+        if script is not None:
+            arguments = without_options(sys.argv[1:], "--script")
+            sys.stdout.write(write_script(script, arguments, plan.base, plan.shards, count))
+            return
+        numbers = select(shard, plan.shards, os.environ)
+        done = run_shards(folder, plan, numbers, replace(job, plan=plan.key), client, quiet)
+    report(folder, plan, done)
+
+
+def connected(cluster: str | None) -> AbstractContextManager[Any]:
+    """A Dask client, which is there before anything is written; a context of None without a cluster. Raises as `connect`."""
+    if cluster is None:
+        return nullcontext()
+    from agecli.scaling.clusters import connect
+
+    return connect(cluster)
+
+
+def chooser(shard: str | None, script: str | None) -> Callable[[int], object]:
+    """The check of `--shard` for a number of shards, before a plan is written. A script has a choice of its own."""
+    return lambda shards: select(shard, shards, os.environ) if script is None else None
 
 
 def shards_of_choice(out: Place, shard: str | None, shards: int | None) -> int | None:
@@ -104,27 +120,29 @@ def shards_of_choice(out: Place, shard: str | None, shards: int | None) -> int |
     return named if shards is None and not (out / "plan.json").exists() else shards
 
 
-def run_shards(out: Place, plan: Plan, numbers: Sequence[int], job: Job, cluster: str | None, quiet: bool) -> Progress:
-    """Do shards in this process, or on a cluster, with a progress bar. Raises Interrupted for SIGINT and SIGTERM."""
+def run_shards(out: Place, plan: Plan, numbers: Sequence[int], job: Job, client: Any, quiet: bool) -> Progress:
+    """Do shards in this process, or on a cluster, with a progress bar. Raises Interrupted for SIGINT and SIGTERM.
+
+    client: of `connected`; None for this process.
+    """
     try:
         with Bars(quiet) as bars:
-            return _run(out, plan, numbers, job, cluster, lambda done: bars.show("shards", done.shards, len(numbers)))
+            return _run(out, plan, numbers, job, client, lambda done: bars.show("shards", done.shards, len(numbers)))
     except KeyboardInterrupt:
         raise Interrupted(
             f"interrupted; the shards so far are in {out}", hint="continue with the same command"
         ) from None
 
 
-def _run(out: Place, plan: Plan, numbers: Sequence[int], job: Job, cluster: str | None, show: Report) -> Progress:
+def _run(out: Place, plan: Plan, numbers: Sequence[int], job: Job, client: Any, show: Report) -> Progress:
     """Do the shards in this process, or on a cluster."""
-    if cluster is None:
+    if client is None:
         with job.session() as session:
             return run_here(out, plan, numbers, session.work, show)
-    from agecli.scaling.clusters import connect, run_on_cluster
+    from agecli.scaling.clusters import run_on_cluster
 
-    with connect(cluster) as client:
-        done = run_on_cluster(client, out, plan, numbers, partial(do_one, job), show)
-        client.run(close_sessions, on_error="ignore")
+    done = run_on_cluster(client, out, plan, numbers, partial(do_one, job), show)
+    client.run(close_sessions, on_error="ignore")
     return done
 
 

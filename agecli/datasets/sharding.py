@@ -82,12 +82,13 @@ def plan_preprocessing(
     size: int | None = None,
     check_inputs: bool = True,
     recognised: Callable[[str, int], None] = lambda name, photos: None,
+    check: Callable[[int], object] = lambda shards: None,
 ) -> Plan:
     """The plan of `preprocess` in the folder `out`, new or checked; see `plan.make_plan`.
 
     given: the fields of the alignment that replace those of `target`.   pack: each shard is a tar.
     check_inputs: list the photos and read their labels again for an existing plan, too.
-    recognised: called with the data set and its size, if they are listed.
+    recognised: called with the data set and its size, if they are listed.   check: of the number of shards.
     Raises MissingError if there are no photos; InputError for wrong options, or an output folder of another origin.
     """
     alignment = alignment_of(target, given)
@@ -119,7 +120,7 @@ def plan_preprocessing(
             label = found.source.labels.get(file, Label())._asdict()
             yield {"source": file, **{name: value for name, value in label.items() if value}}
 
-    return make_plan(out, request, entries, check_inputs)
+    return make_plan(out, request, entries, check_inputs, check)
 
 
 def _foreign(out: Path) -> Path | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -72,10 +72,11 @@ def plan_prediction(
     size: int | None,
     check_inputs: bool,
     file_format: str | None = None,
+    check: Callable[[int], object] = lambda shards: None,
 ) -> Plan:
     """The plan of a prediction in the folder `out`, new or checked; see `plan.make_plan`.
 
-    file_format: of the parts, jsonl or parquet; None for that of the plan, jsonl if it is new.
+    file_format: of the parts, jsonl or parquet; None for that of the plan, jsonl if it is new.   check: of the number of shards.
 
     Raises InputError if a picture on stdin is among the inputs: they must be files.
     """
@@ -92,7 +93,7 @@ def plan_prediction(
         for item in stored_only(read_inputs(photos, null, out if isinstance(out, Path) else None, videos), "--out"):
             yield item if isinstance(item, str) else asdict(item)
 
-    return make_plan(out, request, names, check_inputs)
+    return make_plan(out, request, names, check_inputs, check)
 
 
 def stored_options(folder: Place, plan: Plan) -> Options:

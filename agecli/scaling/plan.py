@@ -147,18 +147,25 @@ def damaged_list(folder: Place) -> InputError:
     return InputError(f"{folder / INPUTS} is damaged", hint=f"remove {folder}, and run again")
 
 
-def make_plan(folder: Place, request: Request, entries: Callable[[], Iterable[Any]], check_inputs: bool) -> Plan:
+def make_plan(
+    folder: Place,
+    request: Request,
+    entries: Callable[[], Iterable[Any]],
+    check_inputs: bool,
+    check: Callable[[int], object] = lambda shards: None,
+) -> Plan:
     """The plan of a folder: the one that is there, if it is for the same run, or a new one.
 
     entries: lists the inputs, as JSON values; memory does not grow with them.
     check_inputs: list them again for an existing plan, too. Many processes of one run need not do that.
+    check: called with the number of shards of a new plan; if it raises, nothing is written.
     Of several processes that start at once, one makes the plan and the others wait for it.
     Raises InputError, which names the difference, if the folder has the plan of another run or files of another origin.
     """
     if not (folder / NAME).exists():
         with locked(folder / NAME, patience=FOREVER):
             if not (folder / NAME).exists():
-                return _new_plan(folder, request, entries())
+                return _new_plan(folder, request, entries(), check)
     plan = read_plan(folder)
     _compare(folder, plan, request)
     if check_inputs:
@@ -173,7 +180,7 @@ def make_plan(folder: Place, request: Request, entries: Callable[[], Iterable[An
     return plan
 
 
-def _new_plan(folder: Place, request: Request, entries: Iterable[Any]) -> Plan:
+def _new_plan(folder: Place, request: Request, entries: Iterable[Any], check: Callable[[int], object]) -> Plan:
     """List the inputs, divide them, and write the plan; the plan last, so that its list is always there."""
     if foreign := next((name for name in names_in(folder) if name.startswith("part-")), None):
         raise InputError(f"{folder / foreign} belongs to no plan", hint="name another folder with --out")
@@ -185,6 +192,7 @@ def _new_plan(folder: Place, request: Request, entries: Iterable[Any]) -> Plan:
                 digest.update(line)
                 count += 1
         shards = request.shards or max(1, -(-count // (request.size or SHARD_SIZE)))
+        check(shards)
         firsts = [number * count // shards for number in range(shards + 1)]
         if request.shards is None:
             size = request.size or SHARD_SIZE

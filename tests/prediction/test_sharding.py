@@ -139,6 +139,21 @@ def test_options_that_do_not_go_together_are_errors(photos: Path, tmp_path: Path
         assert says in done.stderr
 
 
+@pytest.mark.parametrize("command", ["predict", "preprocess"])
+def test_a_command_that_fails_at_once_leaves_no_plan(photos: Path, tmp_path: Path, command: str) -> None:
+    out = tmp_path / "out"
+    for wrong, code in (
+        (("--cluster", tmp_path / "none.json"), 3),
+        (("--shard", "env"), 2),
+        (("--shards", 2, "--shard", "1/3"), 2),
+        (("--max-memory", 0), 2),
+    ):
+        done = invoke(command, photos / "photos", "--no-detect", "--out", out, "--shard-size", 4, *wrong)
+        done = done if "--shards" not in wrong else invoke(command, photos / "photos", "--out", out, *wrong)
+        assert done.exit_code == code, done.output
+        assert not out.exists() or not any(out.iterdir())
+
+
 def test_another_run_in_the_folder_is_refused(photos: Path) -> None:
     run(photos, "--out", "mine", "--shards", "2", "--script", "slurm")
     done = run(photos, "--out", "mine", "--shards", "2", "--largest")
