@@ -30,13 +30,13 @@ def status(
     """
     listen(quiet, verbose)
     from agecli.reports.tables import destination, write_rows
-    from agecli.scaling.selection import array_expression
+    from agecli.scaling.selection import array_of_missing
     from agecli.scaling.state import status as read
 
     state = read(folder)
     with destination(output, sys.stdout) as stream:
         write_rows(state.rows(), ("what", "count"), form_of(form, output), stream)
     if state.missing:
-        typer.echo(f"missing: --array={array_expression(state.missing)}", err=True)
+        typer.echo(f"missing: {array_of_missing(state.missing)}", err=True)
     for number, reason in state.failed[:SHOWN]:
         typer.echo(visible(f"shard {number} failed: {reason}"), err=True)

@@ -7,6 +7,8 @@ import shlex
 import sys
 from collections.abc import Sequence
 
+from agecli.scaling.selection import MOST_TASKS
+
 SLURM = """#!/bin/bash
 #SBATCH --job-name=agecli
 #SBATCH --array={array}
@@ -59,7 +61,6 @@ spec:
 """
 SCRIPTS = {"slurm": SLURM, "pbs": PBS, "sge": SGE, "kubernetes": KUBERNETES}
 MOST_PARALLEL = 100
-MOST_TASKS = 1000  # SLURM's MaxArraySize is 1001 by default; with more shards, each task does several
 
 
 def script(system: str, arguments: Sequence[str], base: str, shards: int, cpus: int) -> str:

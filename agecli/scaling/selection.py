@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from agecli.core.errors import InputError
 
+MOST_TASKS = 1000  # SLURM's MaxArraySize is 1001 by default; with more shards, each task does several
 # the variables of job arrays: the number of a task, and where known the first and last number
 ARRAYS = {
     "SLURM": ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX", "SLURM_ARRAY_TASK_COUNT"),
@@ -87,3 +88,18 @@ def array_expression(numbers: Iterable[int]) -> str:
         else:
             ranges.append([number, number])
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+def array_of_missing(missing: Sequence[int]) -> str:
+    """The options of job arrays that do missing shards: of SLURM and, in brackets, of SGE.
+
+    missing: at least one shard, in rising order. SLURM has the shards themselves. SGE counts from 1 and takes one range, in
+    which shards that are done are skipped. With numbers of MOST_TASKS and more, which SLURM refuses, it is an array of all
+    tasks, each of which does every MOST_TASKS-th shard that is not done.
+
+    >>> array_of_missing([2, 3, 6])
+    '--array=2-3,6 (SGE: -t 3-7)'
+    """
+    if missing[-1] >= MOST_TASKS:
+        return f"--array=0-{MOST_TASKS - 1} (SGE: -t 1-{MOST_TASKS})"
+    return f"--array={array_expression(missing)} (SGE: -t {missing[0] + 1}-{missing[-1] + 1})"

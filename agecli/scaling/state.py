@@ -13,7 +13,7 @@ from agecli.core.locks import is_locked
 from agecli.scaling.parts import LOCK, error_path, part_path, read_footers
 from agecli.scaling.places import Place, modified, names_in, place
 from agecli.scaling.plan import Plan, read_plan
-from agecli.scaling.selection import array_expression
+from agecli.scaling.selection import array_of_missing
 
 MOST_REASON = 4096  # bytes of the reason of a failure
 RECENT = 3600.0  # seconds of finished shards from which the rate is taken
@@ -110,5 +110,5 @@ def check_complete(folder: Place, plan: Plan, command: str) -> None:
     if missing:
         raise InputError(
             f"{folder}: {len(missing)} of {plan.shards} shards are missing",
-            hint=f"run `agecli {command}` again as before, or as a job array: --array={array_expression(missing)}",
+            hint=f"run `agecli {command}` again as before, or as a job array: {array_of_missing(missing)}",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import chain
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agecli.core.errors import InputError
-from agecli.scaling.selection import array_expression, select, shards_in_choice
+from agecli.scaling.selection import array_expression, array_of_missing, select, shards_in_choice
 
 
 @given(shards=st.integers(1, 50), data=st.data())
@@ -72,3 +73,22 @@ def test_all_shards_without_a_choice() -> None:
 def test_a_choice_that_cannot_be_used_is_an_error(choice: str, environment: dict[str, str], says: str) -> None:
     with pytest.raises(InputError, match=says):
         select(choice, 7, environment)
+
+
+@pytest.mark.parametrize(
+    ("shards", "missing"), [(5, [2, 3]), (5, [0]), (5, [0, 4]), (7, [1, 3, 6]), (2000, [3]), (2000, [5, 1500, 1999])]
+)
+def test_the_printed_arrays_do_all_missing_shards_in_slurm_and_sge(shards: int, missing: list[int]) -> None:
+    match = re.fullmatch(r"--array=(\S+) \(SGE: -t (\d+)-(\d+)\)", array_of_missing(missing))
+    assert match
+    ranges = [[int(end) for end in part.split("-")] for part in match[1].split(",")]
+    tasks = [task for ends in ranges for task in range(ends[0], ends[-1] + 1)]
+    assert max(tasks) <= 1000  # SLURM's MaxArraySize is 1001
+    slurm = {"MIN": tasks[0], "MAX": tasks[-1], "COUNT": len(tasks)}
+    names = {f"SLURM_ARRAY_TASK_{name}": str(value) for name, value in slurm.items()}
+    done = [select("env", shards, {**names, "SLURM_ARRAY_TASK_ID": str(task)}) for task in tasks]
+    assert {shard for shards in done for shard in shards} >= set(missing)
+    first, last = int(match[2]), int(match[3])
+    names = {"SGE_TASK_FIRST": str(first), "SGE_TASK_LAST": str(last)}
+    done = [select("env", shards, {**names, "SGE_TASK_ID": str(task)}) for task in range(first, last + 1)]
+    assert {shard for shards in done for shard in shards} >= set(missing)
