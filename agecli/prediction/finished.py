@@ -5,7 +5,6 @@ It is in an extended attribute of the file, where the file system has these.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -36,7 +35,7 @@ def note_finished(path: Path, options: Mapping[str, Any], names: Iterable[str], 
 
 
 def check_finished(path: Path, options: Mapping[str, Any], names: Iterable[str]) -> Counts | None:
-    """The counts of a finished file, as in `note_finished`; None where the file system can't store them.
+    """The counts of a finished file, as in `note_finished`; None if they are not stored with it.
 
     options, names: of this run. Raises InputError if the file was made of others, or was changed since.
     """
@@ -64,27 +63,16 @@ def digest(names: Iterable[str]) -> str:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """The stored attribute; empty if the file has none, or a damaged one; None if files can't have it."""
+    """The stored attribute; empty if it is damaged; None if there is none, as in a copy of the file."""
     if not hasattr(os, "getxattr"):
         return None
     try:
         about = json.loads(os.getxattr(path, MADE_OF))
-    except OSError as error:
-        return {} if error.errno == errno.ENODATA and _stores(path) else None
+    except OSError:
+        return None
     except (ValueError, RecursionError):
         return {}
     types = {"options": dict, "names": str, "counts": list}
     fits = isinstance(about, dict) and all(isinstance(about.get(name), kind) for name, kind in types.items())
     fits = fits and len(about["counts"]) == 3 and all(isinstance(count, int) for count in about["counts"])
     return about if fits else {}
-
-
-def _stores(path: Path) -> bool:
-    """Whether attributes can be stored in a file: not in all file systems that can look for them."""
-    probe = f"{MADE_OF}-probe"
-    try:
-        os.setxattr(path, probe, b"")
-        os.removexattr(path, probe)
-    except OSError:
-        return False
-    return True

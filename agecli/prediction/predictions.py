@@ -178,7 +178,7 @@ class Predictions(Iterator[Record]):
         counts = check_finished(path, self._header(options), map(source_of, inputs))
         log.warning("%s is complete: nothing was done. To predict again, remove it or omit --resume", path)
         if counts is None:
-            log.warning("this file system does not store the inputs and options of %s: they were not compared", path)
+            log.warning("the inputs and options of %s are not stored with it, and were not compared", path)
             return Summary()
         count, failed, not_drawn = counts
         return Summary(count, failed, not_drawn, f"{failed} of {count} inputs gave no age" if failed else "")

@@ -96,6 +96,10 @@ def test_a_finished_file_is_resumed_only_by_the_run_that_wrote_it(
         with pytest.raises(InputError, match="holds other inputs"):
             estimator.predict(others, no_detect=True).save(path, resume=True)
     assert path.read_bytes() == content
+    copy = tmp_path / f"copy.{suffix}"
+    copy.write_bytes(content)
+    assert estimator.predict(photos[1:], no_detect=True).save(copy, resume=True).ok  # nothing is known about it
+    assert copy.read_bytes() == content
     path.write_bytes(content[:-1])
     with pytest.raises(InputError, match="was changed"):
         estimator.predict(photos, no_detect=True).save(path, resume=True)
