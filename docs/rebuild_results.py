@@ -193,14 +193,18 @@ def entropies(rows: Sequence[dict[str, str]]) -> Iterator[str]:
 
 
 def initialisations(rows: Sequence[dict[str, str]]) -> Iterator[str]:
-    """A table with a row for each start and kind of annealing: NLL on both parts and MAE, the mean over seeds ± std."""
+    """A row for each start and kind of annealing: NLL on both parts and MAE, the mean over seeds ± std; CIs of ranges."""
     yield "| | training NLL | test NLL | MAE |"
     yield "|---|---|---|---|"
     for row in rows:
-        cells = (
-            f"{float(row[key]):.3f}" + (f" ± {float(row[f'{key}_std']):.3f}" if row.get(f"{key}_std") else "")
-            for key in ("train_nll", "test_nll", "mae")
-        )
+        cells = []
+        for key in ("train_nll", "test_nll", "mae"):
+            cell = f"{float(row[key]):.3f}"
+            if row.get(f"{key}_std"):
+                cell += f" ± {float(row[f'{key}_std']):.3f}"
+                if row["cell"].startswith("range"):
+                    cell += f" ({float(row[f'{key}_low']):.2f} to {float(row[f'{key}_high']):.2f})"
+            cells.append(cell)
         yield f"| {row['label']} | {' | '.join(cells)} |"
 
 
@@ -228,10 +232,10 @@ def main() -> None:
         run(work, name)
     runs = [f"studies/benchmark-fgnet/runs/{model}" for model in ("dldlf", "drf")]
     if all((work / run / "report.csv").is_file() for run in runs):
-        agecli(work, "plot", "leaves", *runs, "-o", FIGURES / "leaves.png")
-        agecli(work, "plot", "cs", *runs, "-o", FIGURES / "cs.svg")
+        agecli(work, "plot", "leaves", *runs, "-o", FIGURES / "leaves.png", "--force")
+        agecli(work, "plot", "cs", *runs, "-o", FIGURES / "cs.svg", "--force")
     if (work / "studies/ablation-fgnet/runs/drf/report.csv").is_file():
-        agecli(work, "plot", "history", "studies/ablation-fgnet/runs/drf", "-o", FIGURES / "history.svg")
+        agecli(work, "plot", "history", "studies/ablation-fgnet/runs/drf", "-o", FIGURES / "history.svg", "--force")
     page = DOCS / "results.md"
 
     def replace(found: re.Match[str]) -> str:
