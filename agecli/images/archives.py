@@ -20,6 +20,7 @@ from agecli.images.remote import is_url
 
 MOST_SKIPPED = 1 << 30  # bytes of a compressed tar that are no pictures, after which the rest of it is not read
 BLOCK = 1 << 18  # bytes that are read at a time
+STEP = 1 << 13  # bytes that are decompressed at a time
 LINK = "it is a link or a device in an archive"
 SYMLINK = 0o120000  # of the file types in a Unix mode, which are FILE_TYPE
 FILE_TYPE = 0o170000
@@ -57,8 +58,34 @@ def _open_stream(file: BinaryIO) -> tarfile.TarFile:
     buffered = io.BufferedReader(cast(io.RawIOBase, file))
     for magic, opened in ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ", lzma.open)):
         if buffered.peek(len(magic)).startswith(magic):
-            return tarfile.open(fileobj=cast(BinaryIO, opened(buffered, "rb")), mode="r|", bufsize=BLOCK)
+            stream = _UpToDamage(cast(io.BufferedIOBase, opened(buffered, "rb")))
+            return tarfile.open(fileobj=cast(BinaryIO, stream), mode="r|", bufsize=BLOCK)
     return tarfile.open(fileobj=buffered, mode="r|", bufsize=BLOCK)
+
+
+class _UpToDamage:
+    """A decompressed stream that gives all bytes before a cut or damage; the next `read` raises the error.
+
+    A file of gzip, bz2 or lzma raises it at once, and what was decompressed for the same `read` is lost.
+    """
+
+    def __init__(self, stream: io.BufferedIOBase) -> None:
+        self.stream = stream
+        self.error: Exception | None = None
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes; fewer at the end and before damage. Raises what the stream raised there."""
+        if self.error:
+            raise self.error
+        found = bytearray()
+        try:
+            while len(found) < size and (more := self.stream.read1(min(STEP, size - len(found)))):
+                found += more
+        except Exception as error:  # EOFError, OSError, zlib.error, lzma.LZMAError
+            if not found:
+                raise
+            self.error = error
+        return bytes(found)
 
 
 def list_zip(file: BinaryIO, container: str) -> Iterator[Member]:

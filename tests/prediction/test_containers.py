@@ -21,6 +21,8 @@ from PIL import Image
 
 import agecli
 from agecli.images import archives, members
+from agecli.images.containers import list_members, load, open_member
+from agecli.images.opening import UnreadableError
 from tests.conftest import Cli, invoke
 
 EXAMPLE = Path(__file__).parent.parent.parent / "docs/example.jpg"
@@ -216,6 +218,37 @@ def test_damaged_containers_are_records(folder: Path, tmp_path: Path, ending: st
     (tmp_path / f"folder.{ending}").mkdir()
     assert rows(str(tmp_path / f"folder.{ending}"))[0]["status"] == "unreadable"
     assert rows(str(tmp_path / f"none.{ending}"))[0]["error"] == "there is no such file"
+
+
+@pytest.mark.parametrize("ending", ["tar", "tar.gz", "tar.bz2", "tar.xz"])
+def test_a_tar_that_is_cut_short_gives_the_pictures_before_the_cut(tmp_path: Path, ending: str) -> None:
+    path, count = tmp_path / f"a.{ending}", 40
+    content = [os.urandom(60_000) for _ in range(count)]  # which compression leaves as long as it is
+    mode: Any = f"w:{ending[4:]}"
+    with tarfile.open(path, mode) as archive:
+        for number, data in enumerate(content):
+            info = tarfile.TarInfo(f"{number:02d}.jpg")
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    archived = path.read_bytes()
+    for share in (0.9, 0.5):
+        path.write_bytes(archived[: int(count * 60_000 * share)])
+        found = [item for item in list_members(str(path)) if isinstance(item, members.Member)]
+        assert "damaged" in found[-1].error
+        whole = [item for item in load(found[:-1]) if _bytes_of(item) in content]
+        least = share * count - (1.5 if ending != "tar.bz2" else 16)  # bzip2 has blocks of 900 kB
+        assert least <= len(whole) <= share * count
+        assert [_bytes_of(item) for item in whole] == content[: len(whole)]
+        assert len(found) - 1 - len(whole) <= 1  # the picture that is cut itself
+
+
+def _bytes_of(item: members.Member | members.Blob) -> bytes:
+    if isinstance(item, members.Blob):
+        return item.data
+    try:
+        return open_member(item).read()
+    except UnreadableError:
+        return b""
 
 
 def test_draw_needs_files(folder: Path, tmp_path: Path) -> None:
