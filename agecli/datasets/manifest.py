@@ -21,6 +21,7 @@ from agecli.core.tables import any_bytes, read_table, text_table
 from agecli.datasets.sources import recognise
 from agecli.datasets.sources.tables import label_columns
 from agecli.images.folders import photos_in
+from agecli.images.packs import check_index
 
 TABLES = ("manifest.csv", "labels.csv")  # written by `preprocess`, and by users
 SAMPLE_COLUMNS = (
@@ -83,7 +84,7 @@ def read_labels(folder: Path, dataset: str = "auto") -> tuple[str, pd.DataFrame]
     The table has the fields of LabelRow as columns. It comes from a manifest.csv, a labels.csv, or the data set that
     `sources.recognise` finds.
 
-    Raises MissingError if the folder or its labels are missing, InputError if a table lacks rows or columns.
+    Raises MissingError if the folder or its labels are missing, InputError if a table lacks rows or columns, or packed faces lack their index.
 
         name, table = read_labels(Path("aligned"))
     """
@@ -94,6 +95,7 @@ def read_labels(folder: Path, dataset: str = "auto") -> tuple[str, pd.DataFrame]
         )
     file = next((folder / name for name in TABLES if (folder / name).is_file()), None)
     if file and dataset in ("auto", "csv"):
+        check_index(folder)
         return "csv", _read_label_table(file)
     source = recognise(folder, list(photos_in(folder)), dataset)
     if not source.labels:

@@ -17,6 +17,8 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from agecli.core.errors import InputError
+
 INDEX = "faces.index.npy"
 FOLDERS = ("faces", "more-faces")  # in which crops are
 ENTRY = np.dtype([("key", "<u8"), ("check", "<u8"), ("offset", "<u8"), ("size", "<u4"), ("tar", "<u4")])
@@ -76,6 +78,17 @@ def open_index(folder: str | Path) -> NDArray[np.void] | None:
     except OSError:
         return None
     return _map(os.path.abspath(path), about.st_mtime_ns, about.st_size)
+
+
+def check_index(folder: Path) -> None:
+    """Raise InputError if a folder has tars in place of files, and no index that can be used."""
+    if not tar_path(folder, 0).is_file() or (folder / FOLDERS[0]).is_dir() or open_index(folder) is not None:
+        return
+    problem = "is damaged" if (folder / INDEX).exists() else "is missing"
+    raise InputError(
+        f"{folder / INDEX} {problem}: it says where in the tars each face is",
+        hint=f"make it again: `agecli merge {folder}` if the folder has plan.json, or the same `agecli preprocess --pack`",
+    )
 
 
 @lru_cache(maxsize=8)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from agecli.core.ages import AgeGrid
-from agecli.core.errors import AgecliError, MissingError
+from agecli.core.errors import AgecliError, InputError, MissingError
 from agecli.core.records import Sample
-from agecli.datasets.manifest import Manifest, read_manifest, read_names
+from agecli.datasets.manifest import Manifest, read_labels, read_manifest, read_names
 
 GRID = AgeGrid(0, 120)
 
@@ -100,3 +100,16 @@ def test_the_lists_of_the_authors_have_an_age_behind_each_name(tmp_path: Path) -
     assert names == ["009055_1M54.JPG", "020490_1M67.JPG", "a b 12.jpg", "no suffix 12"]
     (tmp_path / "labels.csv").write_text("path,age\nAlbum2/009055_1M54.JPG,54\nAlbum2/1.jpg,20\n")
     assert [sample.age for sample in read_manifest(tmp_path, AgeGrid(), only=names).samples] == [54]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [(None, "is missing"), (bytes(range(250)), "is damaged"), (b"", "is damaged")]
+)
+def test_packed_faces_without_their_index_are_one_error(tmp_path: Path, content: bytes | None, says: str) -> None:
+    (tmp_path / "manifest.csv").write_text("path,age\nfaces/a.jpg,3\n")
+    (tmp_path / "faces-00000.tar").write_bytes(bytes(1024))
+    if content is not None:
+        (tmp_path / "faces.index.npy").write_bytes(content)
+    with pytest.raises(InputError, match=rf"faces\.index\.npy {says}") as error:
+        read_labels(tmp_path)
+    assert f"agecli merge {tmp_path}" in error.value.hint
