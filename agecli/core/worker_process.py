@@ -89,9 +89,14 @@ def start_worker() -> None:
     signal.set_wakeup_fd(-1)
     unblock_signals()
     cv2.setNumThreads(1)
-    if sys.platform == "linux":  # also while native code keeps Python from running
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     threading.Thread(target=_exit_with_parent, daemon=True).start()
+
+
+def end_with_parent() -> None:
+    """In a new process on Linux: be killed when the parent ends, also while native code keeps Python from running."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _exit_with_parent() -> None:

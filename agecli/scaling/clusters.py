@@ -10,7 +10,7 @@ import multiprocessing
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -108,8 +108,6 @@ def run_on_cluster(
 
 def _run(client: Any, key: str, waiting: deque[int], task: Task, counter: Counter) -> None:
     """Submit shards while there are any, AHEAD per thread at a time, and count them when they are done."""
-    from distributed import wait
-
     running: dict[Any, int] = {}
     busy: list[tuple[float, int]] = []  # when to ask again for a shard that another process does
     said = False
@@ -127,13 +125,7 @@ def _run(client: Any, key: str, waiting: deque[int], task: Task, counter: Counte
         if not running:
             time.sleep(POLL)
             continue
-        try:
-            wait(list(running), timeout=POLL, return_when="FIRST_COMPLETED")
-        except TimeoutError:
-            pass
-        except CancelledError as error:
-            raise _lost() from error
-        for future in [future for future in running if future.done()]:
+        for future in _finished(running):
             number = running.pop(future)
             footer = _result(future, number)
             if footer is None:
@@ -147,23 +139,29 @@ def each_done(client: Any, task: Callable[[T], R], items: Sequence[T]) -> Iterat
 
     Raises what the function raises, and InputError if the scheduler is lost.
     """
-    from distributed import wait
-
     waiting, running = deque(items), list[Any]()
     while waiting or running:
         while waiting and len(running) < AHEAD * max(1, cluster_threads(client)):
             running.append(client.submit(task, waiting.popleft(), pure=False))
-        try:
-            wait(running, timeout=POLL, return_when="FIRST_COMPLETED")
-        except TimeoutError:
-            pass
-        except CancelledError as error:
-            raise _lost() from error
-        for future in [future for future in running if future.done()]:
+        for future in _finished(running):
             running.remove(future)
             with _errors_named("a task"):
                 yield future.result(timeout=POLL)
         cluster_threads(client)
+
+
+def _finished(running: Iterable[Any]) -> list[Any]:
+    """Wait up to POLL seconds for some futures; those that are done. Raises InputError if the scheduler is lost."""
+    from distributed import wait
+
+    futures = list(running)
+    try:
+        wait(futures, timeout=POLL, return_when="FIRST_COMPLETED")
+    except TimeoutError:
+        pass
+    except CancelledError as error:
+        raise _lost() from error
+    return [future for future in futures if future.done()]
 
 
 def cluster_threads(client: Any) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -11,16 +9,17 @@ from functools import partial
 from typing import Any
 
 from agecli.core.errors import InputError
+from agecli.core.worker_process import end_with_parent
 from agecli.scaling.clusters import cluster_threads, each_done
 
 FINE = (0, 1)  # exit codes of a command that has finished; 1 if some inputs failed
 LINES = 6  # of the messages of a failed command that are shown
-PER_THREAD = 2  # commands into which the work of one thread is divided
+COMMANDS_PER_THREAD = 2  # commands into which the work of one thread is divided
 
 
 def shares(client: Any, most: int) -> int:
     """Into how many commands some work is divided on a cluster, at most one for each of its items."""
-    return max(1, min(most, PER_THREAD * cluster_threads(client)))
+    return max(1, min(most, COMMANDS_PER_THREAD * cluster_threads(client)))
 
 
 def run_on_workers(
@@ -43,7 +42,7 @@ def run_command(folder: str, arguments: Sequence[str]) -> int:
         cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        preexec_fn=end_with_parent if sys.platform == "linux" else None,
     )
     if done.returncode not in FINE:
         lines = done.stderr.decode(errors="replace").splitlines()[-LINES:]
@@ -51,8 +50,3 @@ def run_command(folder: str, arguments: Sequence[str]) -> int:
             f"`agecli {' '.join(arguments)}` failed on a worker, exit code {done.returncode}", "\n".join(lines)
         )
     return done.returncode
-
-
-def _end_with_parent() -> None:
-    """In the new process: end when the worker is killed."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

@@ -75,7 +75,10 @@ class RemotePath:
         with self._store() as (system, path):
             return bool(system.exists(path))
 
-    is_file = exists
+    def is_file(self) -> bool:
+        """Whether there is such a file, and it is no folder."""
+        with self._store() as (system, path):
+            return bool(system.isfile(path))
 
     def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         """Its content. Raises FileNotFoundError."""

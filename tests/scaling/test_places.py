@@ -195,3 +195,12 @@ def test_the_records_of_a_part_in_parquet_are_those_of_json_lines(photos: Path, 
     assert (tmp_path / "ages.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
     sources = [json.loads(line)["source"] for line in (tmp_path / "ages.jsonl").read_text().splitlines()]
     assert sum("\udcff" in source for source in sources) == COUNT
+
+
+def test_a_folder_at_an_address_is_no_file(memory: MemoryFileSystem) -> None:
+    memory.pipe_file("/kinds/inner/a.txt", b"a")
+    there = place("memory://kinds")
+    assert (there / "inner").exists()
+    assert not (there / "inner").is_file()
+    assert (there / "inner" / "a.txt").is_file()
+    assert not (there / "none").is_file()
