@@ -26,13 +26,16 @@ class Stage:
     """One step of the cascade: T trees of D levels that compare pairs of P pixels around the current landmarks.
 
     Node n of tree t is at index n T + t. Its children are the nodes 2n + 1 (left) and 2n + 2 (right); the nodes after
-    the last split are the leaves.
+    the last split are the leaves. All splits are compared at once, also those that no path reaches: numpy takes less time
+    for a few long arrays than for many short ones.
     """
 
     x: NDArray[np.float32]  # (P, 10): landmarks x0, y0, x1, … -> x of the pixels
     y: NDArray[np.float32]  # (P, 10): the same for y; one matrix for both would start threads in OpenBLAS
-    pairs: NDArray[np.intp]  # (nodes, 2): the two pixels that a split compares
-    threshold: NDArray[np.int16]  # (nodes,): left if the first pixel is brighter by more than this
+    first: NDArray[np.intp]  # (splits,): the first of the two pixels that a split compares
+    second: NDArray[np.intp]  # (splits,)
+    threshold: NDArray[np.int16]  # (splits,): left if the first pixel is brighter by more than this
+    left: NDArray[np.int32]  # (splits,): index of the left child; the right one is T later
     leaves: NDArray[np.float32]  # (leaves, 10): displacements of the landmarks, as a share of the square's side
 
 
@@ -63,13 +66,11 @@ def _displacement(stage: Stage, grey: NDArray[np.int16]) -> NDArray[np.float32]:
     """Sum over all trees of the leaf that the pixels lead to, (10,)."""
     splits = len(stage.threshold)
     trees = len(stage.leaves) - splits
-    node = np.arange(trees)
-    to_left = trees - node  # (2n + 1) T + t = 2 (n T + t) + (T - t)
+    goes_right = grey.take(stage.first) - grey.take(stage.second) <= stage.threshold
+    child = stage.left + np.int32(trees) * goes_right
+    node = child[:trees]  # of the roots
     while node[0] < splits:
-        compared = grey.take(stage.pairs.take(node, axis=0))
-        goes_right = compared[:, 0] - compared[:, 1] <= stage.threshold.take(node)
-        node = 2 * node + to_left
-        node += trees * goes_right
+        node = child.take(node)
     values = stage.leaves.take(node - splits, axis=0)
     total: NDArray[np.float32] = np.ones(trees, np.float32) @ values
     return total
@@ -84,8 +85,10 @@ def _model() -> tuple[NDArray[np.float32], list[Stage]]:
     stages = [
         Stage(
             *_places(mean_shape, anchors, offsets),
-            np.ascontiguousarray(pairs.T, np.intp),
+            pairs[0].astype(np.intp),
+            pairs[1].astype(np.intp),
             thresholds.astype(np.int16),
+            _left_children(len(thresholds), len(leaves) - len(thresholds)),
             leaves.astype(np.float32),
         )
         for anchors, offsets, pairs, thresholds, leaves in zip(
@@ -93,6 +96,12 @@ def _model() -> tuple[NDArray[np.float32], list[Stage]]:
         )
     ]
     return mean_shape, stages
+
+
+def _left_children(splits: int, trees: int) -> NDArray[np.int32]:
+    """The index (2n + 1) T + t of the left child of each split n T + t.   (splits,)"""
+    split = np.arange(splits, dtype=np.int32)
+    return 2 * split + trees - split % trees
 
 
 def _places(

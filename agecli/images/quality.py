@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cv2
-import numpy as np
+from numpy.typing import NDArray
 
 from agecli.images.alignment import Photo
 
@@ -22,10 +24,15 @@ def sharpness(crop: Photo) -> float:
     side = min(crop.shape[:2])
     top, left = ((length - side) // 2 for length in crop.shape[:2])
     square = crop[top : top + side, left : left + side]
-    interpolation = cv2.INTER_AREA if side > SIDE else cv2.INTER_LINEAR
-    grey = cv2.cvtColor(cv2.resize(square, (SIDE, SIDE), interpolation=interpolation), cv2.COLOR_RGB2GRAY)
-    contrast = float(np.var(grey[INNER, INNER], dtype=np.float64))
+    grey = cv2.cvtColor(square, cv2.COLOR_RGB2GRAY)
+    if side != SIDE:
+        grey = cv2.resize(grey, (SIDE, SIDE), interpolation=cv2.INTER_AREA if side > SIDE else cv2.INTER_LINEAR)
+    contrast = _variance(grey[INNER, INNER])
     if contrast == 0:
         return 0.0
-    edges = cv2.Laplacian(grey, cv2.CV_32F)[INNER, INNER]
-    return round(float(np.var(edges, dtype=np.float64)) / contrast, 4)
+    return round(_variance(cv2.Laplacian(grey, cv2.CV_32F)[INNER, INNER]) / contrast, 4)
+
+
+def _variance(values: NDArray[Any]) -> float:
+    """The variance of a picture of one channel."""
+    return float(cv2.meanStdDev(values)[1][0, 0]) ** 2
