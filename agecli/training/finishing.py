@@ -10,8 +10,9 @@ import torch
 
 from agecli.core.files import link_whole
 from agecli.core.seeding import generator
+from agecli.images.alignment import Alignment
 from agecli.model.checkpoint import load_checkpoint
-from agecli.model.fingerprint import write_fingerprint
+from agecli.model.fingerprint import read_frames, write_fingerprint
 from agecli.model.stamping import stamp
 from agecli.scoring.calibration import LEAST_FACES, calibrate
 from agecli.scoring.shift import read_statistics, shift_reference
@@ -75,6 +76,7 @@ def _write_checkpoints(training: FoldTraining, mae: float | None) -> None:
     if mae is None:
         training.save_model(best.name, None)
     _calibrate(training, best)
+    _warn_of_seen(training)
     fingerprint = training.context.fingerprint(training.fold)
     write_fingerprint(best, fingerprint)
     if mae is None or mae == training.best:
@@ -98,6 +100,23 @@ def _calibrate(training: FoldTraining, path: Path) -> None:
         stamp(path, path, calibration=calibration, shift=shift_reference(statistics))
     elif path.name == "best.safetensors":  # once
         log.warning("%s", too_few(len(results), len(fold.train) + len(fold.val)))
+
+
+def _warn_of_seen(training: FoldTraining) -> None:
+    """Warn if the model that the run starts from has seen validation faces: neither selection nor intervals tell of new ones."""
+    context = training.context
+    if context.parent is None or not training.fold.val:
+        return
+    folder = context.manifest.folder
+    paths = [context.manifest.samples[index].path for index in training.fold.val]
+    if seen := int((context.parent.seen(read_frames(folder, paths, Alignment.read(folder))) > 0).sum()):
+        log.warning(
+            "fold %d: %s has seen %d of the %d validation faces: intervals will be too narrow for new photos",
+            training.fold.number,
+            context.config.init or context.config.backbone.weights,
+            seen,
+            len(paths),
+        )
 
 
 def too_few(val: int, faces: int) -> str:

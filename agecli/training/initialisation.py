@@ -23,7 +23,6 @@ INPUT_SETTINGS = (
     "data.size",
     "data.crop_share",
 )  # what the features of a backbone depend on, besides its weights
-OWN_AGES = {"ages.prior": 0.0}  # the training faces of a fine-tuned model tell how old its people are
 ANNEALED = {"forest.split_temperature": 0.0, "forest.leaf_temperature": 1.0}  # annealing would undo what was learned
 FOREST_SHAPE = (
     "model",
@@ -52,7 +51,7 @@ def take_over(config: Config, requested: Mapping[str, Any], checkpoint: Checkpoi
         return replace(config, {**_settings(known, INPUT_SETTINGS), **requested})
     new = replace(config, {**_settings(known, ("model", "ages.", "forest.", *INPUT_SETTINGS)), **requested})
     if _same_forest(new, known):
-        return replace(new, {**ANNEALED, **OWN_AGES, **requested})
+        return replace(new, {**ANNEALED, **requested})
     return replace(config, {**_settings(known, ("model", "ages.low", "ages.high", *INPUT_SETTINGS)), **requested})
 
 

@@ -31,12 +31,13 @@ def inherit(changes: dict[str, Any], asked: dict[str, Any]) -> Config:
     return take_over(config, asked, load_initial(config))
 
 
-def test_the_prior_over_ages_is_not_inherited(trained: Path, tmp_path: Path) -> None:
+def test_the_prior_over_ages_is_that_of_the_initial_model_or_the_requested_one(trained: Path, tmp_path: Path) -> None:
     known = load_checkpoint(trained)
     prior = replace(known.config, {"ages.prior": 1.0})
     save_checkpoint(tmp_path / "prior.safetensors", known.model, prior, known.notes, known.calibration)
     init = {"init": str(tmp_path / "prior.safetensors")}
-    assert inherit(init, {}).ages.prior == 0
+    assert inherit(init, {}).ages.prior == 1  # else the model that is kept if none is better is another one
+    assert inherit(init, {"ages.prior": 0}).ages.prior == 0
     assert inherit(init, {"ages.prior": 0.5}).forest.trees == 3
 
 
@@ -120,3 +121,15 @@ def test_the_initial_model_is_loaded_once(
     monkeypatch.setattr("agecli.training.initialisation.load_checkpoint", count)
     agecli.train(toy, out=tmp_path / "run", init=trained, iterations=10, batch_size=16, freeze=True)
     assert loaded == [trained]
+
+
+def test_validation_faces_that_the_initial_model_has_seen_are_said(
+    toy: Path, trained: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    few = {**TINY, "iterations": 2}
+    agecli.train(toy, out=tmp_path / "other", **few)  # a new model has seen none
+    assert not any("has seen" in record.message for record in caplog.records)
+    del few["backbone"], few["weights"]
+    agecli.train(toy, out=tmp_path / "new", setup="II", folds="1", init=str(trained), **few)
+    (said,) = [record.message for record in caplog.records if "has seen" in record.message]
+    assert "validation faces: intervals will be too narrow" in said
