@@ -36,13 +36,16 @@ def calibrate(
 
     result = run(model, data=data, out=out, exclude=exclude, align=align, device=device)
     rows = [
-        {"model": name, "images": result.faces, **asdict(accuracy)}
+        {"model": name, "images": result.faces, **{key: round(value, 4) for key, value in asdict(accuracy).items()}}
         for name, accuracy in (("before", result.before), ("after", result.after))
     ]
     with destination(output, sys.stdout) as stream:
         write_rows(rows, ("model", "images", "mae", "bias", "coverage", "width"), form_of(form, output), stream)
     log = logging.getLogger("agecli")
     log.info(
-        "the bias by age %s", "is corrected" if result.calibration.bias else "is not corrected: it would not hold up"
+        "the bias by age is %s",
+        "corrected"
+        if result.calibration.bias
+        else "not corrected: that would not lower the error of faces other than those it is fitted on",
     )
     log.info("wrote %s", out)

@@ -42,7 +42,15 @@ class Command(typer.core.TyperCommand):
                 _check_not_of_run(path)
         if ctx.info_name not in ("predict", "merge") and params.get("output") and not params.get("form", True):
             form_of(None, Path(params["output"]))  # an unknown ending; these two have more formats, and check them
+        _check_page(params.get("report"))
         return super().invoke(ctx)
+
+
+def _check_page(report: str | Path | None) -> None:
+    """Raise InputError for a report that is named like another kind of file than a page."""
+    path = Path(report or "")
+    if path.suffix.lower() not in ("", ".html", ".htm"):
+        raise InputError(f"{path}: a report is an HTML page", hint=f"name it {path.with_suffix('.html')}")
 
 
 def _check_not_of_run(path: Path) -> None:

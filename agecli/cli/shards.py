@@ -22,6 +22,7 @@ from agecli.core.parallel import cores
 from agecli.core.worker_process import Limits
 from agecli.prediction.options import Options
 from agecli.prediction.sharding import job_for, plan_prediction
+from agecli.prediction.writing import ENDINGS
 from agecli.scaling.engines import Progress, Report, run_here
 from agecli.scaling.parts import clean
 from agecli.scaling.places import Place, place
@@ -68,6 +69,7 @@ def predict_shards(
         raise InputError(
             f"{excluded[0]} has no effect on shards", hint="`agecli merge DIR -o FILE` writes all records to one file"
         )
+    check_folder(out)
     folder = place(out)
     if shard_size is None:
         shards = shards_of_choice(folder, shard, shards)
@@ -93,6 +95,16 @@ def predict_shards(
         numbers = select(shard, plan.shards, os.environ)
         done = run_shards(folder, plan, numbers, replace(job, plan=plan.key), client, quiet)
     report(folder, plan, done)
+
+
+def check_folder(out: str) -> None:
+    """Raises InputError if `--out`, a folder, is named like a file of records, or is a file."""
+    path = Path(out)
+    if path.is_file() or (path.suffix[1:].lower() in ENDINGS and not path.is_dir()):
+        raise InputError(
+            f"--out names a folder, for the parts of a run in shards, and {out} is {'' if path.is_file() else 'named like '}a file",
+            hint=f"write one file with -o {out}, or name another folder",
+        )
 
 
 def connected(cluster: str | None) -> AbstractContextManager[Any]:
@@ -151,9 +163,10 @@ def report(out: Place, plan: Plan, done: Progress) -> None:
     clean(out)
     state = status(out)
     if state.done == plan.shards:
-        log.info("all %d shards are done: agecli merge %s -o ages.jsonl", plan.shards, out)
+        done_shards = "the shard is" if plan.shards == 1 else f"all {plan.shards} shards are"
+        log.info("%s done: agecli merge %s -o ages.jsonl", done_shards, out)
     else:
-        log.info("%d of %d shards are done", state.done, plan.shards)
+        log.info("%d of %d shards are done; agecli status %s shows the others", state.done, plan.shards, out)
     if done.failed:
         typer.echo(f"{done.failed} of {done.inputs} inputs gave no age; their records say why", err=True)
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from agecli.core.ages import AgeGrid, parse_age
-from agecli.core.errors import MissingError
+from agecli.core.errors import InputError, MissingError
 from agecli.core.reading import shown
 from agecli.datasets.cropping import PhotoToCrop
 from agecli.datasets.sources import Labels, Source, recognise
@@ -42,8 +42,9 @@ def list_photos(folder: Path, out: Path, dataset: str) -> Photos:
         raise MissingError(f"there is no folder {folder}", hint="name the folder that holds the photos")
     output = Path(os.path.abspath(out))
     relative = os.path.relpath(output, os.path.abspath(folder)).replace(os.sep, "/")
-    inside = "" if relative == "." else f"{relative}/"
-    files = SpooledNames(file for file in photos_in(folder) if not file.startswith(inside))
+    if relative == ".":
+        raise InputError(f"--out {out} is the folder of the photos", hint=f"name another one, as {folder / 'aligned'}")
+    files = SpooledNames(file for file in photos_in(folder) if not file.startswith(f"{relative}/"))
     source = recognise(folder, files, dataset)
     photos = Photos(source, SpooledNames(_sorted(source.labels)) if source.whole else files)
     if not len(photos):

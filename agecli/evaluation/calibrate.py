@@ -18,7 +18,7 @@ from agecli.datasets.manifest import read_manifest, read_names
 from agecli.evaluation.pixels import pixel_distributions
 from agecli.images.alignment import Alignment
 from agecli.images.face_frames import BITS, Floats, frequencies
-from agecli.model.bundled import DEFAULT, named, to_run
+from agecli.model.bundled import DEFAULT, name_of, named, to_run
 from agecli.model.fingerprint import Fingerprint, fingerprint_of, read_fingerprint, read_frames
 from agecli.model.predictors import load_predictor
 from agecli.model.stamping import stamp
@@ -84,7 +84,9 @@ def _with_faces(model: Path, folder: Path, samples: Sequence[Sample]) -> Fingerp
         return None
     frames = read_frames(folder, [sample.path for sample in samples], Alignment.read(folder))
     if seen := int((parent.seen(frames) > 0).sum()):
-        log.warning("%s was trained or selected on %d of these photos: intervals will be too narrow", model, seen)
+        log.warning(
+            "%s was trained or selected on %d of these photos: intervals will be too narrow", name_of(model), seen
+        )
     empty: Floats = np.zeros((0, BITS), dtype=np.float32)
     values = np.stack([frequencies(frame) for frame in frames if frame is not None])
     return fingerprint_of(empty, values, (sample.subject for sample in samples), parent)

@@ -102,6 +102,11 @@ def select(request: EvaluationRequest) -> Selection:
     elif run is not None:
         data = run.data
     else:
+        if path.suffix not in (".safetensors", ".onnx"):
+            raise InputError(
+                f"{path} is neither a run folder nor a model",
+                hint="models end in .safetensors or .onnx; labelled faces are named with --data",
+            )
         raise InputError(
             f"{path} is a model file, which has no faces of its own",
             hint="name a data folder with --data, or a run folder",

@@ -151,6 +151,8 @@ class FaceCropper:
             return item
         if isinstance(item, Frame):
             return replace(self.crop(item.source, Image.fromarray(item.photo)), time=item.time)
+        if not item:
+            return PhotoFaces(item, status="unreadable", error="its name is empty")
         try:
             image, scale = read_reduced(Path(item))
         except UnreadableError as error:

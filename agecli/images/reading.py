@@ -8,6 +8,7 @@ import math
 import re
 import warnings
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -96,7 +97,8 @@ def read_reduced(
     except PermissionError:
         raise UnreadableError("it may not be read: permission denied") from None
     except UnidentifiedImageError:
-        raise NotAPictureError("it is not a picture, or of a kind that can't be read") from None
+        kind = "an empty file" if _is_empty(source) else "not a picture, or of a kind that can't be read"
+        raise NotAPictureError(f"it is {kind}") from None
     except Image.DecompressionBombError:
         raise TooLargeError("it is too large: shrink it first") from None
     except OSError as error:
@@ -105,6 +107,13 @@ def read_reduced(
         raise UnreadableError(f"it is damaged: {error}") from error
     except Exception as error:  # a damaged file can raise almost anything inside its decoder
         raise UnreadableError(f"it is damaged: {error}") from error
+
+
+def _is_empty(source: Path | BinaryIO) -> bool:
+    """Whether a file that is named has no content."""
+    with suppress(OSError):
+        return isinstance(source, Path) and source.stat().st_size == 0
+    return False
 
 
 def why_not_there(path: Path) -> str:

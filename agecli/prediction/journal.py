@@ -125,7 +125,7 @@ class Tally:
     def __str__(self) -> str:
         if self.inputs == 1:
             return self.first
-        more = ", …" if self.failed > 1 else ""
+        more = ", …; `status` and `error` of their records say why" if self.failed > 1 else ""
         return f"{self.failed} of {self.inputs} inputs gave no age: {self.first}{more}"
 
     def _count(self, failure: Row | None) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from itertools import tee
 from pathlib import Path
 
 from agecli.core.errors import InputError
 from agecli.core.locks import locked
 from agecli.core.outputs import check_output
 from agecli.core.streams import Row
+from agecli.prediction.journal import Tally
 from agecli.prediction.sharding import COMMAND, stored_options
 from agecli.prediction.stored_records import read_record
 from agecli.prediction.writing import check_destination, choose_format, write_records
@@ -20,6 +23,7 @@ from agecli.scaling.plan import Plan, damaged_plan, read_plan
 from agecli.scaling.run_files import check_not_of_run
 from agecli.scaling.state import check_complete
 
+log = logging.getLogger("agecli")
 PREPROCESS = "preprocess"  # `datasets.sharding.COMMAND`, whose module takes a while to import
 
 
@@ -57,13 +61,18 @@ def merge(
     elif path:
         check_output(path, ["table"], force=force)
     check_complete(where, plan, COMMAND)
+    tally = Tally()
     with locked(path) if isinstance(path, Path) else nullcontext(), destination(path, sys.stdout) as stream:
+        lines, records = tee(_records(where, plan))
+        rows = tally(row for _, row in records)
         if file_format == "jsonl":
-            stream.writelines(line.decode("ascii") for line, _ in _records(where, plan))
+            stream.writelines(line.decode("ascii") for _, (line, _) in zip(rows, lines, strict=True))
         else:
-            rows = (row for _, row in _records(where, plan))
+            del lines  # else it would keep all records
             write_records(rows, file_format, _columns(where, plan), stream, safe_csv)
     clean(where)
+    if path:
+        log.info("wrote %s: %d inputs, %d of them without an age", path, tally.inputs, tally.failed)
 
 
 def _merge_faces(folder: Path, output: Place | None, file_format: str | None, force: bool) -> None:

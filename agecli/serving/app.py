@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -20,6 +21,7 @@ from agecli.serving.page import page
 from agecli.serving.refusals import Refusal
 from agecli.serving.settings import Settings
 
+log = logging.getLogger("agecli")
 ROUTES = [
     Route("/", page),
     Route("/v1/predict", api.predict, methods=["POST"]),
@@ -39,11 +41,18 @@ def make_app(settings: Settings, failed: Callable[[BaseException], None]) -> Acc
     """The app of a server.   failed: called with the error if the model can't be loaded"""
     metrics = Metrics()
 
+    def loaded(loading: asyncio.Future[None]) -> None:
+        if error := loading.exception():
+            failed(error)
+        else:
+            log.info("ready")
+
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        """Load the model while the server starts; end all processes with it."""
         engine = app.state.engine = Engine(settings, metrics)
         loading = asyncio.ensure_future(asyncio.to_thread(engine.load))
-        loading.add_done_callback(lambda done: failed(error) if (error := done.exception()) else None)
+        loading.add_done_callback(loaded)
         try:
             yield
         finally:

@@ -273,3 +273,42 @@ def test_a_photo_is_no_model_with_and_without_torch(photos: Path, monkeypatch: p
     done = invoke("predict", photo, "--model", photo)
     assert done.exit_code == 2
     assert f"{photo} is no model" in done.output
+
+
+def test_out_of_shards_is_a_folder_and_no_file(photos: Path, tmp_path: Path) -> None:
+    done = invoke("predict", photos, "--out", tmp_path / "ages.csv")
+    assert done.exit_code == 2
+    assert f"-o {tmp_path / 'ages.csv'}" in done.stderr
+    assert not (tmp_path / "ages.csv").exists()
+    agecli.predict(photos).save(tmp_path / "ages.csv")
+    written = (tmp_path / "ages.csv").read_bytes()
+    done = invoke("predict", photos, "--out", tmp_path / "ages.csv")
+    assert done.exit_code == 2
+    assert "is a file" in done.stderr
+    assert (tmp_path / "ages.csv").read_bytes() == written
+
+
+def test_a_report_is_a_page(tmp_path: Path) -> None:
+    done = invoke("evaluate", tmp_path, "--report", tmp_path / "report.pdf")
+    assert done.exit_code == 2
+    assert "report.html" in done.stderr
+    assert not (tmp_path / "report.pdf").exists()
+
+
+def test_photos_are_not_aligned_into_their_own_folder(photos: Path) -> None:
+    done = invoke("preprocess", photos, "--out", photos)
+    assert done.exit_code == 2
+    assert "is the folder of the photos" in done.stderr
+
+
+def test_a_photo_is_no_model_to_evaluate(photos: Path) -> None:
+    photo = next(path for path in photos.rglob("*") if path.suffix in (".jpg", ".png"))
+    done = invoke("evaluate", photo)
+    assert done.exit_code == 2
+    assert "neither a run folder nor a model" in done.stderr
+
+
+def test_empty_files_and_names_are_called_so(tmp_path: Path) -> None:
+    (tmp_path / "empty.jpg").touch()
+    first, second = agecli.predict([str(tmp_path / "empty.jpg"), ""])
+    assert (first.error, second.error) == ("it is an empty file", "its name is empty")

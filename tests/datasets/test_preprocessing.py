@@ -252,7 +252,7 @@ def test_a_folder_of_bad_files(tmp_path: Path, portrait: Image.Image) -> None:
     assert "Traceback" not in done.stderr
     reasons = {row["source"]: row["reason"] for row in read_csv(tmp_path / "out/failures.csv")}
     assert {name: reason.split(":")[0] for name, reason in reasons.items()} == {
-        "zero.jpg": "it is not a picture, or of a kind that can't be read",
+        "zero.jpg": "it is an empty file",
         "cut.jpg": "it is damaged",
         "text.jpg": "it is not a picture, or of a kind that can't be read",
         "bomb.png": "it is too large",

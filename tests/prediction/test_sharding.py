@@ -55,7 +55,9 @@ def test_the_merged_file_is_what_predict_writes_in_every_format(photos: Path) ->
     assert f"1 of {COUNT + 1} inputs gave no age" in done.stderr
     assert "all 5 shards are done: agecli merge five" in done.stderr
     for ending in ("jsonl", "csv", "parquet"):
-        assert invoke("merge", photos / "five", "-o", photos / f"five.{ending}").exit_code == 0
+        merged = invoke("merge", photos / "five", "-o", photos / f"five.{ending}")
+        assert merged.exit_code == 0
+        assert f"five.{ending}: " in merged.stderr  # how many inputs, and how many without an age
         assert (photos / f"five.{ending}").read_bytes() == (photos / f"one.{ending}").read_bytes()
     printed = subprocess.run([sys.executable, "-m", "agecli", "merge", "five"], cwd=photos, capture_output=True)
     assert printed.stdout == (photos / "one.jsonl").read_bytes()

@@ -49,7 +49,8 @@ def test_sigterm_answers_what_is_in_progress_and_ends_all_processes(portrait: by
             assert answer.result().status == 200
         assert started.wait() == 0
         wait_until(lambda: not Path(f"/proc/{worker}").exists())
-    assert "stopping when all requests are answered" in started.log[1]
+    assert started.log[1].endswith("ready")
+    assert "stopping when all requests are answered" in started.log[2]
 
 
 def test_a_second_signal_stops_at_once_without_a_traceback(portrait: bytes) -> None:
