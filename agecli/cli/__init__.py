@@ -17,7 +17,7 @@ import typer
 
 from agecli.cli.outputs import Command
 from agecli.core.display import visible
-from agecli.core.errors import AgecliError, Interrupted
+from agecli.core.errors import AgecliError, InputError, Interrupted
 from agecli.core.extras import explain
 from agecli.core.files import FULL
 from agecli.core.signals import obey_signals
@@ -48,6 +48,12 @@ class Boundary(typer.core.TyperGroup):
 
     Anything else is a bug and keeps its traceback.
     """
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is called. Raises InputError for a photo in its place, which `predict` takes."""
+        if args[0] not in COMMANDS and os.path.exists(args[0]):
+            raise InputError(f"`{args[0]}` is no command", hint=f"to estimate ages: agecli predict {args[0]}")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command. Raises typer.Exit with the exit code of an error."""

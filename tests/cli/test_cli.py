@@ -294,3 +294,10 @@ def test_python_has_the_same_verbs(toy: Path, trained: Path) -> None:
     assert record.status == "ok"
     (result,) = agecli.evaluate(trained.parent.parent)
     assert result.metrics.images == 24
+
+
+def test_a_photo_in_place_of_a_command_gets_the_command(tmp_path: Path) -> None:
+    (tmp_path / "photo.jpg").touch()
+    done = invoke(tmp_path / "photo.jpg")
+    assert done.exit_code == 2
+    assert f"agecli predict {tmp_path / 'photo.jpg'}" in done.stderr
