@@ -47,10 +47,12 @@ def test_a_photo_taken_sideways_is_turned(tmp_path: Path) -> None:
 
 def test_why_a_file_can_not_be_read(tmp_path: Path) -> None:
     (tmp_path / "empty.jpg").touch()
+    (tmp_path / "text.jpg").write_text("text")
     (tmp_path / "folder.jpg").mkdir()
-    for name, says in (("empty.jpg", "not a picture"), ("folder.jpg", "folder"), ("gone.jpg", "no such file")):
+    reasons = {"empty": "empty file", "text": "not a picture", "folder": "folder", "gone": "no such file"}
+    for name, says in reasons.items():
         with pytest.raises(UnreadableError, match=says):
-            read_picture(tmp_path / name)
+            read_picture(tmp_path / f"{name}.jpg")
 
 
 @pytest.mark.parametrize(
