@@ -120,6 +120,10 @@ class BackboneConfig:
         unit="stages",
     )
     mirror: bool = setting(False, "features are the mean over a face and its mirror image, which takes twice the time")
+    int8: bool = setting(
+        False, "linear layers learn to compute in 8-bit integers, and GELU becomes ReLU (EdgeNeXt): half the time"
+    )
+    hidden: float = setting(1.0, "share of the hidden units of each MLP that is kept with int8", above=0, most=1)
 
 
 @dataclass(frozen=True)
@@ -225,6 +229,10 @@ class TrainingConfig:
         False, "history.csv has the entropy of the routing over the whole training part, which takes a pass over it"
     )
     average: float = setting(0.0, "EMA decay of the weights; 0 disables it", least=0, below=1)
+    teacher: str = setting("", "trained model with the same forest to learn from, too: default, or a checkpoint")
+    distil: float = setting(
+        1.0, "weight of the teacher's routing in the loss, which is the KL divergence from it", least=0, most=1000
+    )
     select: Select = setting("val", "checkpoint to test: val (lowest validation MAE) or last")
     refresh_leaves: bool = setting(True, "one more leaf update at the end, on routing in evaluation mode")
     amp: bool = setting(True, "mixed precision, on CUDA")
@@ -376,7 +384,7 @@ def check(config: Config) -> Config:
     InputError: `forest.trees` is 0; it must be above 0
     """
     check_bounds(config)
-    for contradiction in (_classes_with_spread, _nothing_to_select_on):
+    for contradiction in (_classes_with_spread, _nothing_to_select_on, _blended_with_teacher):
         if error := contradiction(config):
             raise error
     return config
@@ -442,6 +450,16 @@ def _nothing_to_select_on(config: Config) -> InputError | None:
     return InputError(
         "there is no validation part to select the best checkpoint on (`data.val_share` is 0)",
         hint="use --set data.val_share=0.1, or --set training.select=last",
+    )
+
+
+def _blended_with_teacher(config: Config) -> InputError | None:
+    """Mixtures of two faces, of which a teacher knows nothing."""
+    if not config.training.teacher or not config.data.blend:
+        return None
+    return InputError(
+        f"a teacher says nothing of blended faces (`data.blend` is {config.data.blend})",
+        hint="use --set data.blend=0, or no training.teacher",
     )
 
 

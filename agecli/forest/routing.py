@@ -33,3 +33,12 @@ def leaf_log_probs(logits: Tensor) -> Tensor:
 def entropy(log_p: Tensor) -> Tensor:
     """H, the Shannon entropy of P(l | x), in nats, averaged over the batch.  [eqn:entropy]   (B, K, L) -> (K,)"""
     return -(log_p.exp() * log_p).sum(-1).mean(0)
+
+
+def divergence(log_q: Tensor, log_p: Tensor) -> Tensor:
+    """KL(Q || P) of two routings of the same faces, in nats, averaged over the batch and the trees.   (B, K, L) twice -> ()
+
+    By the chain rule it is the sum, over the split nodes, of the KL divergence of their decisions, weighted by the
+    probability under Q that a face reaches the node.
+    """
+    return (log_q.exp() * (log_q - log_p)).sum(-1).mean()

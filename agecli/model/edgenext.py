@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from agecli.model.integers import LEAST_RANGE, IntegerMlp
 from agecli.model.pooling import EPSILON, StagePooling
 
 NORM_EPSILON = 1e-6  # of all layer norms of EdgeNeXt
@@ -49,7 +50,7 @@ class FastEdgeNeXt(nn.Module):
         self.patch = int(convolution.kernel_size[0])
         weight = convolution.weight / std  # (C, 3, p, p)
         bias = convolution.bias - (weight * mean).sum((1, 2, 3))
-        self.stem = _linear(weight.flatten(1), bias)
+        self.stem = _Linear(weight.flatten(1), bias)
         self.stem_scale, self.stem_shift = nn.Parameter(norm.weight.clone()), nn.Parameter(norm.bias.clone())
         side = self.side = size // self.patch
         stages = []
@@ -83,11 +84,11 @@ class _Stage(nn.Module):
 
     def __init__(self, stage: Any, side: int) -> None:
         super().__init__()
-        self.reduce: nn.Linear | None = None
+        self.reduce: _Linear | None = None
         self.before = self.side = side
         if not isinstance(stage.downsample, nn.Identity):
             norm, convolution = stage.downsample  # kernel and stride 2, no padding
-            self.reduce = _after_norm(norm, convolution.weight, convolution.bias)
+            self.reduce = _after_norm(norm, convolution)
             self.side = side // 2
         blocks = [_ConvBlock if hasattr(block, "conv_dw") else _AttentionBlock for block in stage.blocks]
         self.blocks = nn.Sequential(*(kind(block, self.side) for kind, block in zip(blocks, stage.blocks, strict=True)))
@@ -103,18 +104,30 @@ class _Stage(nn.Module):
 
 
 class _Mlp(nn.Module):
-    """Layer norm, two linear layers with a GELU between them, layer scale.   (B, N, C) -> (B, N, C)"""
+    """Layer norm, two linear layers with a GELU between them, layer scale.   (B, N, C) -> (B, N, C)
+
+    Of an `IntegerMlp`, with a ReLU between them, and a linear layer beside them.
+    """
 
     def __init__(self, block: Any, side: int) -> None:
         super().__init__()
         self.positions = side * side
-        self.grow = _after_norm(block.norm, block.mlp.fc1.weight, block.mlp.fc1.bias)
+        self.grow = _after_norm(block.norm, block.mlp.fc1)
         self.shrink = _scaled(block.mlp.fc2, block.gamma)
+        self.skip: _Linear | None = None
+        if isinstance(block.mlp, IntegerMlp):
+            zero = torch.zeros(len(block.gamma))  # onnxruntime's integer product has a bias
+            self.skip = _Linear(block.mlp.skip.weight * block.gamma[:, None], zero, self.grow.range)
 
     def forward(self, x: Tensor) -> Tensor:
         N, C = self.positions, self.grow.in_features
-        out: Tensor = self.shrink(F.gelu(self.grow(_normalise(x, N).reshape(-1, C)))).reshape(-1, N, C)
-        return out
+        x = _normalise(x, N).reshape(-1, C)
+        out: Tensor
+        if self.skip is None:
+            out = self.shrink(F.gelu(self.grow(x)))
+        else:
+            out = self.skip(x) + self.shrink(F.relu(self.grow(x)))
+        return out.reshape(-1, N, C)
 
 
 class _ConvBlock(nn.Module):
@@ -144,7 +157,7 @@ class _AttentionBlock(nn.Module):
         self.heads = block.xca.num_heads
         self.positions, self.channels = side * side, block.xca.proj.in_features
         self.temperature = block.xca.temperature
-        self.qkv = _after_norm(block.norm_xca, block.xca.qkv.weight, block.xca.qkv.bias)
+        self.qkv = _after_norm(block.norm_xca, block.xca.qkv)
         self.project = _scaled(block.xca.proj, block.gamma_xca)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -184,23 +197,40 @@ def _normalise(x: Tensor, positions: int) -> Tensor:
     return F.instance_norm(x, weight=torch.ones(positions), bias=torch.zeros(positions), eps=NORM_EPSILON)
 
 
-def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
-    """A linear layer with copies of these weights, (out, in) and (out,)."""
-    layer = nn.Linear(weight.shape[1], weight.shape[0])
-    layer.weight, layer.bias = nn.Parameter(weight.detach().clone()), nn.Parameter(bias.detach().clone())
-    return layer
+class _Linear(nn.Linear):
+    """A linear layer with copies of these weights, (out, in) and (out,).
+
+    limits: the least and the largest input (2,), if the layer computes in integers; else None
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor, limits: Tensor | None = None) -> None:
+        super().__init__(weight.shape[1], weight.shape[0])
+        self.weight, self.bias = nn.Parameter(weight.detach().clone()), nn.Parameter(bias.detach().clone())
+        self.range = limits
 
 
-def _after_norm(norm: Any, weight: Tensor, bias: Tensor) -> nn.Linear:
+def _after_norm(norm: Any, layer: Any) -> _Linear:
     """A layer norm's affine part and the linear layer or convolution (out, in, …) after it, as one linear layer.
 
     The inputs of a convolution are ordered by position, then by channel.
     """
-    kernel = weight.reshape(*weight.shape[:2], -1)  # (out, in, positions)
+    kernel = layer.weight.reshape(*layer.weight.shape[:2], -1)  # (out, in, positions)
     folded = (kernel * norm.weight[:, None]).transpose(1, 2).flatten(1)
-    return _linear(folded, bias + (kernel * norm.bias[:, None]).sum((1, 2)))
+    bias = layer.bias + (kernel * norm.bias[:, None]).sum((1, 2))
+    return _Linear(folded, bias, getattr(layer, "range", None))
 
 
-def _scaled(layer: Any, gamma: Tensor) -> nn.Linear:
+def _scaled(layer: Any, gamma: Tensor) -> _Linear:
     """A linear layer whose outputs are multiplied by gamma."""
-    return _linear(layer.weight * gamma[:, None], layer.bias * gamma)
+    return _Linear(layer.weight * gamma[:, None], layer.bias * gamma, getattr(layer, "range", None))
+
+
+def integer_ranges(module: nn.Module) -> dict[str, tuple[float, float]]:
+    """The least and the largest input of each layer that computes in integers, by the name of its weights."""
+    layers = ((name, layer) for name, layer in module.named_modules() if isinstance(layer, _Linear))
+    found = ((name, layer.range) for name, layer in layers if layer.range is not None)
+    return {
+        f"{name}.weight": (low, max(high, low + LEAST_RANGE))
+        for name, limits in found
+        for low, high in [limits.tolist()]
+    }

@@ -20,7 +20,7 @@ from agecli.images.reading import Pixels, UnreadableError, cut, read_picture
 from agecli.model.bundled import named
 from agecli.model.card import Card
 from agecli.model.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from agecli.model.edgenext import FastEdgeNeXt, is_edgenext
+from agecli.model.edgenext import FastEdgeNeXt, integer_ranges, is_edgenext
 from agecli.model.fingerprint import read_fingerprint, write_fingerprint
 from agecli.model.network import AgeModel, Mirrored
 from agecli.model.onnx_files import with_half_weights
@@ -30,6 +30,7 @@ log = logging.getLogger("agecli")
 OPSET = 17  # the oldest supported onnxruntime (1.18) runs it
 TOLERANCE = 1e-4  # largest difference between the probabilities of torch and of onnxruntime
 HALF_TOLERANCE = 1e-2  # the same, between weights in float32 and in float16
+INTEGER_TOLERANCE = 5e-2  # the same, with integer layers: what lies between two integers may be rounded either way
 MOST_FACES = 512  # of the folder of --int8
 INT8_TOLERANCE = 0.1  # years: mean absolute difference of the ages between 8-bit integers and float32
 
@@ -96,11 +97,17 @@ def _export_onnx(loaded: Checkpoint, path: Path, faces: Pixels, real: Pixels | N
     """
     import onnx
 
+    from agecli.model.integer_graph import Layer, with_integers
+
     model = loaded.model.eval()
     half = _has_half_kernels(model)
+    module = inference_graph(model)
+    ranges = integer_ranges(module)
     with write_whole(path) as part:
-        _trace(inference_graph(model), part, faces[:2])
+        _trace(module, part, faces[:2])
         graph = onnx.load(str(part))
+        if ranges:
+            graph = with_integers(graph, [Layer(name, *limits) for name, limits in ranges.items()])
         if real is not None:
             graph = _quantise(graph, real, loaded.card, tolerance)
         if half:
@@ -111,7 +118,7 @@ def _export_onnx(loaded: Checkpoint, path: Path, faces: Pixels, real: Pixels | N
         predictor = OnnxPredictor(part)
         difference = _difference(model, predictor, faces if real is None else real)
         if real is None:
-            _check(difference, HALF_TOLERANCE if half else TOLERANCE, "ONNX")
+            _check(difference, INTEGER_TOLERANCE if ranges else HALF_TOLERANCE if half else TOLERANCE, "ONNX")
     return difference
 
 

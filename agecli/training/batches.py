@@ -26,7 +26,7 @@ class Batch:
 
     inputs: Tensor  # pixels (B, 3, H, W), uint8, or features (B, D), float32
     ages: Tensor  # (B,), in years
-    indices: tuple[int, ...] = ()  # of the samples; empty for features
+    indices: tuple[int, ...] = ()  # of the samples
     broken: tuple[tuple[str, str], ...] = ()  # path and reason of the files that could not be read
 
     def pin_memory(self) -> Batch:
@@ -169,5 +169,6 @@ def _loader(faces: Faces, batches: Stream | list[list[Key]], workers: int, pin: 
 def feature_batches(features: Tensor, ages: Tensor, stream: Stream) -> Iterator[Batch]:
     """The batches of a stream over cached features (n, D) and their ages (n,)."""
     for keys in stream:
-        chosen = torch.tensor([index for index, _ in keys])
-        yield Batch(features[chosen], ages[chosen])
+        indices = tuple(index for index, _ in keys)
+        chosen = torch.tensor(indices)
+        yield Batch(features[chosen], ages[chosen], indices)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from agecli.core.errors import InputError, Interrupted
 from agecli.core.files import read_csv, remove_parts, write_csv
@@ -23,12 +24,14 @@ from agecli.datasets.protocols import Fold
 from agecli.forest.forests import Forest
 from agecli.forest.routing import entropy
 from agecli.model.checkpoint import read_tensors, save_checkpoint, write_tensors
+from agecli.model.integers import has_integers, use_integers
 from agecli.model.network import AgeModel, start_leaves
 from agecli.scoring.calibration import Calibration
 from agecli.scoring.metrics import Predictions
 from agecli.training import distributed
 from agecli.training.batches import Stream
-from agecli.training.context import RunContext
+from agecli.training.context import FeatureProgress, RunContext
+from agecli.training.distillation import teacher_units
 from agecli.training.inference import distributions
 from agecli.training.inputs import FeatureInputs
 from agecli.training.loop import Learner, Step, fit
@@ -42,9 +45,17 @@ STATE = "agecli-training-state"
 SAVE_SHARE = 0.05  # of the time that saves may take, for large models
 
 
-def _fresh_model(context: RunContext, train: Sequence[int]) -> AgeModel:
-    """The model before its first iteration, on its device; `train` are the indices of the training faces."""
-    model = copy.deepcopy(context.initial_model)
+def _fresh_model(context: RunContext, train: Sequence[int], resumed: bool) -> AgeModel:
+    """The model before its first iteration, on its device; `train` are the indices of the training faces.
+
+    resumed: whether its tensors are read from a file next, so that integer layers need no start, which takes minutes
+    """
+    model, settings = copy.deepcopy(context.initial_model), context.config.backbone
+    if settings.int8 and not has_integers(model.backbone):
+        if resumed and not settings.freeze:
+            use_integers(model.backbone, settings.name, settings.hidden)
+        else:
+            context.inputs.start_integers(model, train)
     if context.fine_tuned:
         return model.to(context.device)
     if context.config.forest.standardise or isinstance(context.inputs, FeatureInputs):
@@ -90,19 +101,27 @@ class FoldTraining:
         self.train = fold.train
         if isinstance(context.inputs, FeatureInputs):
             self.train = tuple(index for index in fold.train if context.inputs.readable[index])
-        self.model = _fresh_model(context, self.train)
+        self.state_file = self.folder / "state.safetensors"
+        self.model = _fresh_model(context, self.train, self.state_file.is_file())
         network = context.inputs.network(self.model)
         optimiser = make_optimiser(context.inputs.trained(self.model), config.training)
-        self.learner = Learner(network, self.model.forest, optimiser, config, context.device)
+        self.learner = Learner(network, self.model.forest, optimiser, config, context.device, self._teacher())
         self.best = math.inf  # the lowest validation MAE, in years
         self.saved = time.monotonic()
         self.save_pause = config.training.save_every
         self.history: list[dict[str, Any]] = []
-        self.state_file = self.folder / "state.safetensors"
         if self.main:
             remove_parts(self.folder)  # left by a kill in the middle of a write
         if self.state_file.is_file():
             self._restore()
+
+    def _teacher(self) -> Tensor | None:
+        """f(x) of the teacher for the training faces (n, M); None if there is no teacher."""
+        context, teacher = self.context, self.context.config.training.teacher
+        if not teacher:
+            return None
+        progress = FeatureProgress(context.listener, context.stop)
+        return teacher_units(teacher, self.model, context.manifest, self.train, context.device, progress=progress)
 
     def _restore(self) -> None:
         """Continue from state.safetensors. Raises InputError if it does not fit this model, or an older format."""

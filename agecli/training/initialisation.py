@@ -20,6 +20,8 @@ INPUT_SETTINGS = (
     "backbone.name",
     "backbone.mirror",
     "backbone.stages",
+    "backbone.int8",
+    "backbone.hidden",
     "data.size",
     "data.crop_share",
 )  # what the features of a backbone depend on, besides its weights
@@ -79,10 +81,12 @@ def _settings(config: Config, beginnings: tuple[str, ...]) -> dict[str, Any]:
 def first_model(config: Config, checkpoint: Checkpoint | None) -> tuple[AgeModel, bool]:
     """The model before its first iteration, and whether its splits and leaves are trained ones.
 
-    checkpoint: that of `load_initial(config)`, or None for a pretrained backbone with a new forest.
+    checkpoint: that of `load_initial(config)`, or None for a pretrained backbone with a new forest. A model with float
+    layers keeps them here, also if the config asks for integers: `model.integer_start` needs training faces for these.
     Raises InputError if the checkpoint has another backbone than the config, MissingError if weights are missing.
     """
-    model = build_model(config)
+    int8 = checkpoint is not None and checkpoint.config.backbone.int8
+    model = build_model(replace(config, {"backbone.int8": int8}))
     if not checkpoint:
         load_weights(model.backbone, config.backbone.name, config.backbone.weights)
         return model, False
@@ -90,6 +94,10 @@ def first_model(config: Config, checkpoint: Checkpoint | None) -> tuple[AgeModel
         raise InputError(
             f"{config.init or config.backbone.weights} is a {checkpoint.config.backbone.name}, not a {config.backbone.name}",
             hint="leave out --backbone, or start from another model",
+        )
+    if int8 and not config.backbone.int8:
+        raise InputError(
+            f"{config.init or config.backbone.weights} has integer layers", hint="leave out backbone.int8=false"
         )
     model.backbone.load_state_dict(checkpoint.model.backbone.state_dict())
     if not config.init:

@@ -15,9 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from agecli.core.config import Config
+from agecli.core.errors import InputError
 from agecli.core.seeding import generator
 from agecli.datasets.manifest import Manifest
 from agecli.model.devices import to_device
+from agecli.model.integer_start import start_integers
 from agecli.model.network import AgeModel
 from agecli.training.augmentation import augmentation
 from agecli.training.batches import Batch, Faces, Stream, every_face, feature_batches, training_batches
@@ -27,6 +29,7 @@ from agecli.training.optimisation import Part, backbone_parts
 EVALUATION_BATCH = 32
 Progress = Callable[[int, int], None]  # faces that are done, of all
 STANDARDISE_FACES = 256  # enough for the std of a feature within 5 %
+INTEGER_FACES = 1200  # of which the last layers, with nine positions, have ten thousand inputs
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,12 @@ class Inputs(Protocol):
         """Set the model's scale so that the inputs of f have mean 0 and std 1 over faces of the training part.
 
         train: indices of the training part in the manifest.
+        """
+
+    def start_integers(self, model: AgeModel, train: Sequence[int]) -> None:
+        """Give a backbone with float layers integer layers, by what it makes of faces of the training part.
+
+        train: indices of the training part in the manifest. Raises InputError if that can't be.
         """
 
     def batches(self, model: AgeModel, train: Sequence[int], stream: Stream) -> Iterable[Batch]:
@@ -117,18 +126,25 @@ class PixelInputs:
 
         Batch norms use the statistics of the batch, as in training; their running statistics do not change.
         """
-        chosen = generator(self.config.training.seed, "standardise").permutation(list(train))[:STANDARDISE_FACES]
-        faces = Faces(self.manifest.folder, [self.manifest.samples[index] for index in chosen], model.picture)
         before = {name: value.clone() for name, value in model.backbone.named_buffers()}
         extractor = model.extractor.train()
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            values = [
-                extractor(batch.inputs).float() for batch in every_face(faces, EVALUATION_BATCH, 0) if batch.indices
-            ]
+            values = [extractor(pixels).float() for pixels in self._some_faces(model, train, STANDARDISE_FACES)]
             for name, value in model.backbone.named_buffers():
                 value.copy_(before[name])
         if values:
             standardise(model, torch.cat(values))
+
+    def start_integers(self, model: AgeModel, train: Sequence[int]) -> None:
+        """Replace the linear layers and GELUs, fitted on some training faces."""
+        settings, faces = self.config.backbone, self._some_faces(model, train, INTEGER_FACES)
+        start_integers(model.colours, model.backbone, faces, settings.hidden, settings.name)
+
+    def _some_faces(self, model: AgeModel, train: Sequence[int], count: int) -> list[Tensor]:
+        """Random faces of the training part, as batches of pixels (B, 3, H, W)."""
+        chosen = generator(self.config.training.seed, "standardise").permutation(list(train))[:count]
+        faces = Faces(self.manifest.folder, [self.manifest.samples[index] for index in chosen], model.picture)
+        return [batch.inputs for batch in every_face(faces, EVALUATION_BATCH, 0) if batch.indices]
 
     def batches(self, model: AgeModel, train: Sequence[int], stream: Stream) -> Iterable[Batch]:
         """Augmented pixels (B, 3, H, W), uint8, of the samples that a stream draws from `train`."""
@@ -175,6 +191,10 @@ class FeatureInputs:
     def standardise(self, model: AgeModel, train: Sequence[int]) -> None:
         """Standardise f's inputs by the features of the whole training part."""
         standardise(model, self.features.values[list(train)])
+
+    def start_integers(self, model: AgeModel, train: Sequence[int]) -> None:
+        """Raises InputError: the features are those of the float layers."""
+        raise InputError("integer layers can't learn in a frozen backbone", hint="train without --freeze")
 
     def units(self, model: AgeModel, indices: Sequence[int]) -> Units:
         """f(x) of these samples, but for unreadable ones; `broken` are those of the whole manifest."""

@@ -23,6 +23,7 @@ from agecli.core.config import Config
 from agecli.core.errors import TrainingError
 from agecli.core.seeding import derive
 from agecli.forest.forests import Top
+from agecli.forest.routing import divergence
 from agecli.forest.schedules import leaf_temperature, split_temperature
 from agecli.model.devices import draw_from, to_device
 from agecli.training import distributed
@@ -64,13 +65,21 @@ class Learner:
     forest: its leaves are updated here
     optimiser: of `make_optimiser`, over weights of the network
     config: the settings of the run; device: that of the network
+    teacher: f(x) of the teacher for the n training faces, (n, M), if there is one (`training.distillation`)
 
     On several ranks, all of them hold the same weights, leaves, EMA and optimiser state after each iteration.
     """
 
     def __init__(
-        self, network: nn.Module, forest: Top, optimiser: Optimizer, config: Config, device: torch.device
+        self,
+        network: nn.Module,
+        forest: Top,
+        optimiser: Optimizer,
+        config: Config,
+        device: torch.device,
+        teacher: Tensor | None = None,
     ) -> None:
+        self.teacher = teacher
         self.network, self.forest, self.optimiser, self.config, self.device = network, forest, optimiser, config, device
         self.average = Average(network, config.training.average) if config.training.average else None
         self.trainee = distributed.average_gradients(network, device)
@@ -141,7 +150,10 @@ class Learner:
             self.check_finite()
 
     def _forward(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The inputs of a batch (B, …), its routing (B, …), its ages (B,), and E, the mean over its faces."""
+        """The inputs of a batch (B, …), its routing (B, …), its ages (B,), and E, the mean over its faces.
+
+        With a teacher, E also has the divergence from the teacher's routing.
+        """
         self.network.train()
         inputs = to_device(batch.inputs, self.device)
         y = batch.ages.to(self.device, non_blocking=True)
@@ -151,6 +163,9 @@ class Learner:
             units = self.trainee(inputs)
         routing = self.forest.route(units)  # outside of autocast: the forest is float32
         E, _, _ = self.forest.energy(routing, y, self.T, self.tree)
+        if self.teacher is not None:
+            goal = self.forest.route(self.teacher[list(batch.indices)].to(self.device, non_blocking=True))
+            E = E + self.config.training.distil * divergence(goal, routing)
         return inputs, routing, y, E
 
     def _forward_empty(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:

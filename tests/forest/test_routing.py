@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from agecli.forest.routing import draw_phi, entropy, leaf_log_probs
+from agecli.forest.routing import divergence, draw_phi, entropy, leaf_log_probs
 
 DEPTHS = range(2, 11)
 
@@ -79,3 +79,21 @@ def test_phi_draws_units_without_replacement_and_from_the_seed_alone(
 def test_trees_draw_their_units_independently() -> None:
     phi = draw_phi(5, 31, 128, torch.Generator().manual_seed(0))
     assert len({tuple(row) for row in phi.tolist()}) == 5
+
+
+@given(depth=st.sampled_from(DEPTHS), seed=st.integers(0, 10**6))
+def test_the_divergence_of_two_routings_is_that_of_their_decisions(depth: int, seed: int) -> None:
+    goal, own = random_logits(depth, seed), random_logits(depth, seed + 1)
+    s, q = torch.sigmoid(own), torch.sigmoid(goal)
+    each = q * (q / s).log() + (1 - q) * ((1 - q) / (1 - s)).log()  # (B, K, N): KL of one decision
+    reach = torch.ones_like(goal)  # of each node, under the goal
+    for node in range(1, goal.shape[-1]):
+        parent = (node - 1) // 2
+        reach[..., node] = reach[..., parent] * (q if node % 2 else 1 - q)[..., parent]
+    expected = (reach * each).sum(-1).mean()
+    assert torch.allclose(divergence(leaf_log_probs(goal), leaf_log_probs(own)), expected, rtol=1e-9)
+
+
+def test_a_routing_does_not_diverge_from_itself() -> None:
+    log_p = leaf_log_probs(random_logits(6, 0, scale=80.0).float())
+    assert divergence(log_p, log_p) == 0

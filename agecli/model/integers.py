@@ -1,0 +1,213 @@
+"""Integer layers: linear layers of EdgeNeXt in 8-bit integers, simulated in float32 while they learn.
+
+Quantisation-aware training: inputs and weights are rounded to integers in the forward pass, and the gradient passes the
+rounding unchanged (straight-through estimator), so that the network learns to be right with rounded numbers. The ONNX
+export then computes in integers what was simulated here (`model.integer_graph`), in a third of the time.
+
+- Inputs: 8 bits, 0 to 255, one scale and zero point per layer, from a running range of what the layer sees in training.
+- Weights: 7 bits, -63 to 63, one scale per output. With 8 bits, CPUs without VNNI instructions, which add pairs of
+  products in 16 bits, would overflow and give other ages.
+- GELU becomes ReLU, which costs nothing in integers, being the lower end of the range of the next layer's input, and a
+  linear layer beside it (`IntegerMlp`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from agecli.core.errors import InputError
+from agecli.model.pooling import StagePooling
+
+INPUT_LEVELS = 255
+WEIGHT_LEVELS = 63
+SOME = 13  # every so many inputs are looked at for their range; no multiple of a number of channels divides it
+RATE = 0.01  # of the running range of inputs, per mini-batch
+WIDEST = 8.0  # stds from the mean; rare larger inputs are clipped, because a wide range is a coarse one
+UNIT_STEP = 16
+LEAST_RANGE = 0.01  # of inputs; with a smaller step, the bias in steps of the products would exceed 32 bits
+
+
+class _Straight(torch.autograd.Function):
+    """Rounding to integers from low to high, times a scale, with the straight-through estimator of its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, scale: Tensor, low: Any, high: Any) -> Tensor:
+        """x, of any shape; scale, low and high (tensors or integers) are broadcast to it."""
+        return (x / scale).round_().clamp_(low, high).mul_(scale)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        """The gradient unchanged, for x alone."""
+        return gradients[0], None, None, None
+
+
+class Rounded(nn.Module):
+    """Base class of the layers that round their inputs; `range` (2,) are the least and the largest input, 0 included.
+
+    Before the first mini-batch of training, the range is (0, 0), and inputs are not rounded.
+    """
+
+    range: Tensor
+
+    @torch.no_grad()
+    def _observe(self, x: Tensor) -> None:
+        """Move the range towards that of a mini-batch, of which a part is enough."""
+        some = x.reshape(-1)[::SOME].float()
+        std, mean = torch.std_mean(some, correction=0)
+        low = torch.maximum(some.min(), mean - WIDEST * std).clamp(max=0)
+        high = torch.minimum(some.max(), mean + WIDEST * std).clamp(min=LEAST_RANGE)
+        seen = torch.stack((low, high))
+        if self.range[1] == 0:
+            self.range.copy_(seen)
+        else:
+            self.range.lerp_(seen, RATE)
+
+    def rounded(self, x: Tensor) -> Tensor:
+        """The inputs, rounded to 256 levels of their range.   (…) -> (…)"""
+        if self.training:
+            self._observe(x)
+        if self.range[1] == 0:
+            return x
+        scale, zero = input_scale(self.range)
+        return straight(x.float(), scale, -zero, INPUT_LEVELS - zero)
+
+
+class IntegerLinear(Rounded, nn.Linear):
+    """A linear layer whose inputs and weights are rounded to integers. Made from one with floats, whose tensors it takes."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__(layer.in_features, layer.out_features)
+        self.weight, self.bias = layer.weight, layer.bias
+        self.register_buffer("range", torch.zeros(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, in) -> (…, out)"""
+        return self.product(self.rounded(x))
+
+    def product(self, x: Tensor) -> Tensor:
+        """The same for inputs that are rounded already."""
+        return F.linear(x, rounded_weights(self.weight), self.bias)
+
+
+class IntegerMlp(nn.Module):
+    """skip(x) + fc2(ReLU(fc1(x))): two linear layers as in an MLP with a GELU, and one beside them, which rounds as fc1 does.
+
+    The GELUs of a trained network work around 0, where they are nearly linear and a ReLU is not: the linear part of all
+    hidden units together is one small matrix (`integer_start`).   mlp: the one with a GELU; units: hidden units.
+
+    >>> IntegerMlp(block.mlp, 400)(torch.zeros(2, 49, 160)).shape
+    torch.Size([2, 49, 160])
+    """
+
+    def __init__(self, mlp: Any, units: int) -> None:
+        super().__init__()
+        C = mlp.fc1.in_features
+        self.fc1, self.fc2 = IntegerLinear(nn.Linear(C, units)), IntegerLinear(nn.Linear(units, C))
+        self.skip = nn.Linear(C, C, bias=False)
+        nn.init.zeros_(self.skip.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, C) -> (…, C)"""
+        x = self.fc1.rounded(x)
+        out: Tensor = F.linear(x, rounded_weights(self.skip.weight)) + self.fc2(self.fc1.product(x).relu())
+        return out
+
+
+class IntegerConv2d(Rounded, nn.Conv2d):
+    """The same for a convolution whose stride is its kernel size: a linear layer of patches."""
+
+    def __init__(self, layer: nn.Conv2d) -> None:
+        size = (int(layer.kernel_size[0]), int(layer.kernel_size[1]))
+        super().__init__(layer.in_channels, layer.out_channels, size, size)
+        self.weight, self.bias = layer.weight, layer.bias
+        self.register_buffer("range", torch.zeros(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, in, H, W) -> (B, out, H / size, W / size)"""
+        return F.conv2d(self.rounded(x), rounded_weights(self.weight), self.bias, self.stride)
+
+
+def input_scale(limits: Tensor) -> tuple[Tensor, Tensor]:
+    """The scale (), float32, and the zero point (), int32, of 256 levels from limits[0] <= 0 to limits[1] > 0."""
+    scale = ((limits[1] - limits[0]).clamp_min(LEAST_RANGE) / INPUT_LEVELS).float()
+    return scale, (-limits[0] / scale).round().clamp(0, INPUT_LEVELS).to(torch.int32)
+
+
+def weight_scale(weight: Tensor) -> Tensor:
+    """The scale of the weights of each output.   (out, …) -> (out,)"""
+    peak = weight.detach().abs().flatten(1).amax(1)
+    return torch.where(peak > 0, peak / WEIGHT_LEVELS, 1.0)
+
+
+def rounded_weights(weight: Tensor) -> Tensor:
+    """The weights, rounded to integers times the scale of their output.   (out, …) -> (out, …)"""
+    scale = weight_scale(weight).view(-1, *[1] * (weight.ndim - 1))
+    return straight(weight, scale, -WEIGHT_LEVELS, WEIGHT_LEVELS)
+
+
+def straight(x: Tensor, scale: Tensor, low: Tensor | int, high: Tensor | int) -> Tensor:
+    """x, rounded to multiples of a scale from low to high times it; in training, the gradient passes it unchanged.   (…) -> (…)"""
+    out: Tensor = _Straight.apply(x, scale, low, high)  # type: ignore[no-untyped-call]
+    return out
+
+
+def hidden_units(units: int, share: float) -> int:
+    """The hidden units of an IntegerMlp, a share of those of an MLP, in steps of 16: as many as a CPU multiplies at once.
+
+    >>> hidden_units(640, 0.6)
+    384
+    """
+    return min(units, max(1, round(units * share / UNIT_STEP)) * UNIT_STEP)
+
+
+def use_integers(backbone: nn.Module, name: str, hidden: float = 1.0) -> None:
+    """Replace the linear layers of an EdgeNeXt with pooled stages by integer layers, and GELU by ReLU, in place.
+
+    The affine part of each layer norm moves into the linear layer after it, and is not trained any more: what that layer
+    rounds has a variance of 1.   name: of the backbone; hidden: the share of the hidden units of new integer MLPs.
+    Raises InputError for another network.
+    """
+    for stage in stages(backbone, name):
+        if not isinstance(stage.downsample, nn.Identity):
+            norm, convolution = stage.downsample
+            fold(norm, convolution)
+            stage.downsample[1] = IntegerConv2d(convolution)
+        for block in stage.blocks:
+            if not isinstance(block.mlp, IntegerMlp):
+                fold(block.norm, block.mlp.fc1)
+                block.mlp = IntegerMlp(block.mlp, hidden_units(block.mlp.fc1.out_features, hidden))
+            if hasattr(block, "xca"):
+                fold(block.norm_xca, block.xca.qkv)
+                block.xca.qkv, block.xca.proj = IntegerLinear(block.xca.qkv), IntegerLinear(block.xca.proj)
+
+
+def has_integers(backbone: nn.Module) -> bool:
+    """Whether the backbone has integer layers."""
+    return any(isinstance(module, Rounded) for module in backbone.modules())
+
+
+def stages(backbone: nn.Module, name: str) -> list[Any]:
+    """The stages of an EdgeNeXt with pooled stages. Raises InputError for another network, whose name is `name`."""
+    network: Any = getattr(backbone, "network", None)
+    if not isinstance(backbone, StagePooling) or type(network).__name__ != "EdgeNeXt":
+        raise InputError(
+            f"{name} can't have integer layers",
+            hint="use edgeface_s, or timm:edgenext_… with backbone.stages, or no backbone.int8",
+        )
+    return list(network.stages)
+
+
+@torch.no_grad()
+def fold(norm: Any, layer: Any) -> None:
+    """Move the affine part of a layer norm into the linear layer or convolution (out, in, …) after it, in place."""
+    shape = (1, -1, *[1] * (layer.weight.ndim - 2))
+    layer.bias += (layer.weight * norm.bias.view(shape)).flatten(1).sum(1)
+    layer.weight *= norm.weight.view(shape)
+    norm.weight.fill_(1.0)
+    norm.bias.zero_()
+    for affine in (norm.weight, norm.bias):
+        affine.requires_grad_(False)

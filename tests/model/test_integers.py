@@ -1,0 +1,193 @@
+"""Integer layers: what training simulates is what the graph computes, and their start is near the trained network."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import agecli
+from agecli.core.ages import AgeGrid
+from agecli.core.config import Config, replace
+from agecli.core.errors import InputError
+from agecli.model.checkpoint import load_checkpoint, save_checkpoint
+from agecli.model.integer_start import fit, fitted, kinks, start_integers
+from agecli.model.integers import (
+    INPUT_LEVELS,
+    WEIGHT_LEVELS,
+    IntegerLinear,
+    IntegerMlp,
+    hidden_units,
+    rounded_weights,
+    weight_scale,
+)
+from agecli.model.network import AgeModel, build_model, start_leaves
+from agecli.model.predictors import OnnxPredictor
+
+SIZE = 64
+SETTINGS = {
+    "backbone.name": "timm:edgenext_xx_small",
+    "backbone.stages": 3,
+    "backbone.int8": True,
+    "backbone.hidden": 0.5,
+    "data.size": SIZE,
+    "data.crop_share": 1.0,
+    "forest.units_std": 0.5,
+}
+
+
+def noise(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def pixels(count: int) -> Tensor:
+    """Pictures with structure, so that they differ in their features."""
+    coarse = torch.rand(count, 3, 6, 6, generator=torch.Generator().manual_seed(3))
+    return (F.interpolate(coarse, (SIZE, SIZE), mode="bicubic") * 255).clamp(0, 255).to(torch.uint8)
+
+
+@pytest.fixture(scope="module")
+def trained() -> AgeModel:
+    """An EdgeNeXt with GELU, whose norms and layer scales are not trivial, and whose features differ between pictures."""
+    made = build_model(replace(Config(), SETTINGS | {"backbone.int8": False}))
+    with torch.no_grad():
+        for number, (name, weights) in enumerate(made.backbone.named_parameters()):
+            if weights.ndim == 1:
+                weights.add_(noise(*weights.shape, seed=number) * (0.5 if "gamma" in name else 0.1))
+            else:
+                weights.mul_(5)
+    start_leaves(made.forest, torch.linspace(0, 90, 200), 0)
+    return made.eval()
+
+
+@pytest.fixture(scope="module")
+def model(trained: AgeModel) -> AgeModel:
+    """The same with integer layers, whose ranges were observed."""
+    made = copy.deepcopy(trained)
+    start_integers(made.colours, made.backbone, pixels(64).split(16), 0.5)
+    made.train()
+    with torch.no_grad():
+        made.extractor(pixels(64))
+    return made.eval()
+
+
+def test_rounded_inputs_are_256_levels_of_their_range() -> None:
+    layer = IntegerLinear(nn.Linear(8, 4)).train()
+    x = noise(1000, 8)
+    seen = layer.rounded(x)
+    low, high = layer.range.tolist()
+    step = (high - low) / INPUT_LEVELS
+    assert low < 0 < high
+    assert len(seen.unique()) <= INPUT_LEVELS + 1
+    assert torch.equal(layer.eval().rounded(torch.zeros(1)), torch.zeros(1))  # so padding and ReLU stay exact
+    assert ((seen - x).abs()[(x > low) & (x < high)] <= 0.51 * step).all()
+
+
+def test_before_the_first_mini_batch_nothing_is_rounded() -> None:
+    plain = nn.Linear(8, 4)
+    layer, x = IntegerLinear(plain).eval(), noise(5, 8)
+    assert torch.equal(layer.rounded(x), x)
+
+
+def test_rounded_weights_have_seven_bits_per_output() -> None:
+    weight = noise(6, 40) * torch.logspace(-3, 3, 6)[:, None]
+    whole = rounded_weights(weight) / weight_scale(weight)[:, None]
+    assert torch.allclose(whole, whole.round(), atol=1e-3)
+    assert whole.abs().amax(1).round().tolist() == [WEIGHT_LEVELS] * 6
+
+
+def test_the_gradient_passes_the_rounding_unchanged() -> None:
+    layer = IntegerLinear(nn.Linear(8, 4)).train()
+    x = noise(20, 8).requires_grad_()
+    layer(x).sum().backward()
+    assert x.grad is not None
+    assert torch.allclose(x.grad, rounded_weights(layer.weight).sum(0).expand_as(x))
+    assert layer.weight.grad is not None
+    assert torch.allclose(layer.weight.grad, layer.rounded(x).sum(0).expand_as(layer.weight), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("units", "share", "kept"), [(640, 1.0, 640), (192, 0.625, 128), (16, 0.01, 16), (96, 0.5, 48)]
+)
+def test_hidden_units_come_in_steps_of_sixteen(units: int, share: float, kept: int) -> None:
+    assert hidden_units(units, share) == kept
+
+
+def test_least_squares_with_all_regressors_is_that_of_torch() -> None:
+    A = torch.cat((noise(500, 12), torch.ones(500, 1)), 1)
+    Y = A @ noise(13, 3, seed=1)
+    kept, weights = fit(A, Y, range(4, 12), 8)
+    assert kept.tolist() == list(range(13))
+    assert torch.allclose(A @ weights, Y, atol=0.02)  # the ridge is 3e-4
+
+
+def test_regressors_without_effect_are_left_out() -> None:
+    A = torch.cat((noise(500, 12), torch.ones(500, 1)), 1)
+    used = torch.tensor([0, 1, 2, 5, 8, 12])
+    kept, weights = fit(A, A[:, used] @ noise(6, 3, seed=1), range(3, 12), 2)
+    assert kept.tolist() == used.tolist()
+    assert weights.shape == (6, 3)
+
+
+def test_the_kink_of_a_unit_lies_where_its_gelu_bends() -> None:
+    h = torch.stack((noise(3000) * 3, noise(3000) * 3 + 4), 1)
+    b = kinks(h)
+    assert abs(float(b[0])) < 1
+    assert abs(float(b[1])) < 1.5
+
+
+def test_a_fitted_mlp_is_nearer_to_its_goal_with_more_hidden_units() -> None:
+    mlp = nn.Module()
+    mlp.fc1, mlp.fc2 = nn.Linear(16, 64), nn.Linear(64, 16)
+    with torch.no_grad():
+        mlp.fc1.weight.mul_(4)
+        x = noise(4000, 16)
+        y = mlp.fc2(F.gelu(mlp.fc1(x)))
+        errors = [float((fitted(mlp, x, y, units)(x) - y).square().mean() / y.var()) for units in (16, 32, 64)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.05
+
+
+def test_the_start_is_near_the_trained_network(trained: AgeModel, model: AgeModel) -> None:
+    with torch.inference_mode():
+        goal, found = (each.extractor(pixels(64)) for each in (trained, model))
+    assert (found - goal).square().mean() < 0.15 * (goal - goal.mean(0)).square().mean()
+
+
+def test_a_checkpoint_with_integers_is_the_same_after_loading(model: AgeModel, tmp_path: Path) -> None:
+    config = replace(Config(), SETTINGS)
+    save_checkpoint(tmp_path / "model.safetensors", model, config, {})
+    again = load_checkpoint(tmp_path / "model.safetensors").model
+    with torch.inference_mode():
+        assert torch.equal(again(pixels(4)), model(pixels(4)))
+
+
+def test_the_graph_computes_in_integers_what_torch_simulates(model: AgeModel, tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "model.safetensors", model, replace(Config(), SETTINGS), {})
+    agecli.export(tmp_path / "model.safetensors", out=tmp_path / "model.onnx")
+    graph = onnx.load(str(tmp_path / "model.onnx")).graph
+    kinds = [node.op_type for node in graph.node]
+    blocks = sum(isinstance(module, IntegerMlp) for module in model.modules())
+    assert kinds.count("QGemm") >= 3 * blocks
+    assert "Relu" not in kinds  # it is the lower end of a range
+    assert "Gelu" not in kinds
+    assert "Erf" not in kinds
+    x = pixels(32)
+    with torch.inference_mode():
+        expected = model(x).numpy()
+    years = AgeGrid().years
+    found = OnnxPredictor(tmp_path / "model.onnx").pmf(x.numpy())
+    assert (
+        np.abs((found - expected) @ years).mean() < 0.1 * (expected @ years).std()
+    )  # some inputs are rounded another way
+
+
+def test_another_network_cannot_have_integer_layers() -> None:
+    with pytest.raises(InputError, match="resnet18 can't have integer layers"):
+        build_model(replace(Config(), {"backbone.name": "resnet18", "backbone.int8": True}))
