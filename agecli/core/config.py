@@ -121,7 +121,7 @@ class BackboneConfig:
     )
     mirror: bool = setting(False, "features are the mean over a face and its mirror image, which takes twice the time")
     int8: bool = setting(
-        False, "linear layers learn to compute in 8-bit integers, and GELU becomes ReLU (EdgeNeXt): half the time"
+        False, "linear layers learn to compute in 8-bit integers (EdgeNeXt with pooled stages): half the time"
     )
     hidden: float = setting(1.0, "share of the hidden units of each MLP that is kept with int8", above=0, most=1)
 

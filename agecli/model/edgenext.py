@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from agecli.model.integers import LEAST_RANGE, IntegerMlp
+from agecli.model.integers import LEAST_RANGE
 from agecli.model.pooling import EPSILON, StagePooling
 
 NORM_EPSILON = 1e-6  # of all layer norms of EdgeNeXt
@@ -104,30 +104,18 @@ class _Stage(nn.Module):
 
 
 class _Mlp(nn.Module):
-    """Layer norm, two linear layers with a GELU between them, layer scale.   (B, N, C) -> (B, N, C)
-
-    Of an `IntegerMlp`, with a ReLU between them, and a linear layer beside them.
-    """
+    """Layer norm, two linear layers with a GELU between them, layer scale.   (B, N, C) -> (B, N, C)"""
 
     def __init__(self, block: Any, side: int) -> None:
         super().__init__()
         self.positions = side * side
         self.grow = _after_norm(block.norm, block.mlp.fc1)
         self.shrink = _scaled(block.mlp.fc2, block.gamma)
-        self.skip: _Linear | None = None
-        if isinstance(block.mlp, IntegerMlp):
-            zero = torch.zeros(len(block.gamma))  # onnxruntime's integer product has a bias
-            self.skip = _Linear(block.mlp.skip.weight * block.gamma[:, None], zero, self.grow.range)
 
     def forward(self, x: Tensor) -> Tensor:
         N, C = self.positions, self.grow.in_features
-        x = _normalise(x, N).reshape(-1, C)
-        out: Tensor
-        if self.skip is None:
-            out = self.shrink(F.gelu(self.grow(x)))
-        else:
-            out = self.skip(x) + self.shrink(F.relu(self.grow(x)))
-        return out.reshape(-1, N, C)
+        out: Tensor = self.shrink(F.gelu(self.grow(_normalise(x, N).reshape(-1, C)))).reshape(-1, N, C)
+        return out
 
 
 class _ConvBlock(nn.Module):

@@ -1,17 +1,15 @@
-"""The start of integer layers: a trained EdgeNeXt with GELU as nearly the same function with ReLU and fewer hidden units.
+"""The start of integer layers: a trained EdgeNeXt with fewer hidden units, as nearly the same function as they allow.
 
-Block by block, the MLP fc2(GELU(fc1(x))) is replaced by skip(x) + fc2(ReLU(fc1(x) - b)). The kink b of each hidden unit is
-the one with which two linear pieces fit its GELU best; skip and fc2 are then solved by least squares, so that the block's
-output on real faces is that of the trained network. The hidden units that the fit misses least are left out, as in optimal
-brain surgery (Hassibi and Stork, 1993). Since the inputs are those of the new network and the outputs those of the
-trained one, each block also makes up for errors of the blocks before it.
+Block by block, the second layer of the MLP fc2(GELU(fc1(x))) is solved by least squares, so that the block's output on real
+faces is that of the trained network. The hidden units that the fit misses least are left out, as in optimal brain surgery
+(Hassibi and Stork, 1993). Since the inputs are those of the new network and the outputs those of the trained one, each
+block also makes up for errors of the blocks before it.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,10 +18,8 @@ from torch.nn import functional as F
 
 from agecli.model.integers import IntegerMlp, fold, hidden_units, stages, use_integers
 
-KINKS = torch.linspace(-1.5, 1.5, 13)  # b, in stds from the mean of a hidden unit
-MOST_ROWS = 24_000  # of a least-squares problem; the largest one has 1,521 unknowns per output
-KINK_ROWS = 6000
-RIDGE = 3e-4  # of a regressor's variance
+MOST_ROWS = 24_000  # of a least-squares problem; the largest one has 1,217 unknowns per output
+RIDGE = 0.01  # of a regressor's variance
 LEFT_OUT = 6  # a sixth of the hidden units is left out at a time
 LEAST_STD = 1e-4
 
@@ -55,8 +51,12 @@ def _replace_mlp(block: Any, maps: Sequence[Tensor], goal: Sequence[Tensor], hid
     x = torch.cat([each.flatten(0, -2) for each in inputs])  # (n, C)
     y = torch.cat([_rows(after - before) for before, after in zip(maps, goal, strict=True)])
     chosen = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[:MOST_ROWS]
+    block.mlp.fc2.weight *= block.gamma[
+        :, None
+    ]  # the layer scale becomes a part of the MLP, and is not trained any more
+    block.mlp.fc2.bias *= block.gamma
     block.mlp = fitted(block.mlp, x[chosen], y[chosen], hidden_units(block.mlp.fc1.out_features, hidden))
-    block.gamma.fill_(1.0)  # the layer scale is part of the fit, and is not trained any more
+    block.gamma.fill_(1.0)
     block.gamma.requires_grad_(False)
     return [before + block.mlp(each).permute(0, 3, 1, 2) for before, each in zip(maps, inputs, strict=True)]
 
@@ -77,76 +77,36 @@ def _rows(maps: Tensor) -> Tensor:
 
 
 def fitted(mlp: Any, x: Tensor, y: Tensor, units: int) -> IntegerMlp:
-    """An IntegerMlp with so many hidden units that turns x into y as nearly as it can.   x, y: (n, C)
-
-    Its hidden units are some of those of `mlp`, an MLP with a GELU, shifted by their kinks.
-    """
-    C = x.shape[1]
-    h = mlp.fc1(x)
-    b = kinks(h[:KINK_ROWS])
-    regressors = torch.cat((x, F.relu(h - b), torch.ones(len(x), 1)), 1)  # (n, C + H + 1)
-    kept, weights = fit(regressors, y, range(C, C + h.shape[1]), units)
-    unit = kept[C:-1] - C
+    """An IntegerMlp with so many of the hidden units of `mlp` that turns x into y as nearly as it can.   x, y: (n, C)"""
+    hidden, y = F.gelu(mlp.fc1(x)).double(), y.double()
+    unit, weights = fit(hidden, y, mlp.fc2.weight.T.double(), units)
     new = IntegerMlp(mlp, units)
     new.fc1.weight.copy_(mlp.fc1.weight[unit])
-    new.fc1.bias.copy_((mlp.fc1.bias - b)[unit])
-    new.skip.weight.copy_(weights[:C].T)
-    new.fc2.weight.copy_(weights[C:-1].T)
-    new.fc2.bias.copy_(weights[-1])
+    new.fc1.bias.copy_(mlp.fc1.bias[unit])
+    new.fc2.weight.copy_(weights.T)
+    new.fc2.bias.copy_(y.mean(0) - hidden[:, unit].mean(0) @ weights)
     return new
 
 
-@dataclass(frozen=True)
-class _Sums:
-    """Second moments of regressors A (n, R), each divided by its std, with themselves and with the goals Y (n, C)."""
+def fit(A: Tensor, Y: Tensor, before: Tensor, units: int) -> tuple[Tensor, Tensor]:
+    """Least squares with a constant and `units` of the regressors, those that lower the error most.
 
-    std: Tensor  # (R,)
-    gram: Tensor  # (R, R), with the ridge
-    cross: Tensor  # (R, C)
-
-
-def fit(A: Tensor, Y: Tensor, optional: range, units: int) -> tuple[Tensor, Tensor]:
-    """Least squares with a ridge, with `units` of the optional regressors, those that lower the error most.
-
-    A: regressors (n, R), the last one constant; Y: goals (n, C); optional: indices of regressors that may be left out.
-    Returns the indices of the regressors that are kept (r,), in order, and their weights (r, C).
+    A: regressors (n, R); Y: goals (n, C); before: weights (R, C) that are good already. The ridge is on their change, so that
+    what the faces do not tell stays as it is. All are float64: some hidden units hardly vary around a large mean.
+    Returns the indices of the regressors that are kept (units,), in order, and their weights (units, C).
     """
-    sums = _sums(A, Y)
+    std = A.std(0).clamp_min(LEAST_STD)
+    A = (A - A.mean(0)) / std
+    gram, cross = A.T @ A / len(A), A.T @ (Y - Y.mean(0)) / len(A)
+    before = before * std[:, None]
     kept = torch.arange(A.shape[1])
     while True:
-        inverse = torch.linalg.inv(sums.gram[kept][:, kept])
-        weights = inverse @ sums.cross[kept]
-        may_go = (kept >= optional.start) & (kept < optional.stop)
-        many = int(may_go.sum()) - units
+        inverse = torch.linalg.inv(gram[kept][:, kept] + RIDGE * torch.eye(len(kept), dtype=gram.dtype))
+        weights = before[kept] + inverse @ (cross[kept] - gram[kept][:, kept] @ before[kept])
+        many = len(kept) - units
         if many <= 0:
-            return kept, (weights / sums.std[kept, None]).float()
+            return kept, weights / std[kept, None]
         rise = weights.square().sum(1) / inverse.diagonal()  # of the squared error, without a regressor
-        rise[~may_go] = torch.inf
-        stay = torch.ones_like(may_go)
-        stay[rise.argsort()[: min(many, -(-int(may_go.sum()) // LEFT_OUT))]] = False
+        stay = torch.ones(len(kept), dtype=torch.bool)
+        stay[rise.argsort()[: min(many, -(-len(kept) // LEFT_OUT))]] = False
         kept = kept[stay]
-
-
-def _sums(A: Tensor, Y: Tensor) -> _Sums:
-    """The sums of a least-squares problem, in float64; the last regressor, which is constant, is left as it is."""
-    std = A.std(0).clamp_min(LEAST_STD)
-    std[-1] = 1.0
-    A = A / std
-    ridge = torch.full((A.shape[1],), RIDGE, dtype=torch.float64)
-    ridge[-1] = 0.0
-    return _Sums(std.double(), (A.T @ A).double() / len(A) + ridge.diag(), (A.T @ Y).double() / len(A))
-
-
-def kinks(h: Tensor) -> Tensor:
-    """b of the best approximation of GELU(h) by c0 + c1 h + c2 ReLU(h - b), for each hidden unit.   (n, units) -> (units,)"""
-    goal, mean, std = F.gelu(h), h.mean(0), h.std(0).clamp_min(LEAST_STD)
-    lowest, best = torch.full_like(mean, torch.inf), mean
-    for kink in KINKS:
-        b = mean + kink * std
-        A = torch.stack((torch.ones_like(h), (h - mean) / std, F.relu(h - b) / std), -1)  # (n, units, 3)
-        gram = torch.einsum("nui,nuj->uij", A, A) + RIDGE * len(h) * torch.eye(3)
-        c = torch.linalg.solve(gram, torch.einsum("nui,nu->ui", A, goal))
-        error = (torch.einsum("nui,ui->nu", A, c) - goal).square().mean(0)
-        best = torch.where(error < lowest, b, best)
-        lowest = torch.minimum(error, lowest)
-    return best

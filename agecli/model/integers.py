@@ -7,8 +7,7 @@ export then computes in integers what was simulated here (`model.integer_graph`)
 - Inputs: 8 bits, 0 to 255, one scale and zero point per layer, from a running range of what the layer sees in training.
 - Weights: 7 bits, -63 to 63, one scale per output. With 8 bits, CPUs without VNNI instructions, which add pairs of
   products in 16 bits, would overflow and give other ages.
-- GELU becomes ReLU, which costs nothing in integers, being the lower end of the range of the next layer's input, and a
-  linear layer beside it (`IntegerMlp`).
+- GELU and layer norms compute in float32.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ from agecli.model.pooling import StagePooling
 
 INPUT_LEVELS = 255
 WEIGHT_LEVELS = 63
-SOME = 13  # every so many inputs are looked at for their range; no multiple of a number of channels divides it
 RATE = 0.01  # of the running range of inputs, per mini-batch
-WIDEST = 8.0  # stds from the mean; rare larger inputs are clipped, because a wide range is a coarse one
 UNIT_STEP = 16
 LEAST_RANGE = 0.01  # of inputs; with a smaller step, the bias in steps of the products would exceed 32 bits
 
@@ -55,11 +52,9 @@ class Rounded(nn.Module):
 
     @torch.no_grad()
     def _observe(self, x: Tensor) -> None:
-        """Move the range towards that of a mini-batch, of which a part is enough."""
-        some = x.reshape(-1)[::SOME].float()
-        std, mean = torch.std_mean(some, correction=0)
-        low = torch.maximum(some.min(), mean - WIDEST * std).clamp(max=0)
-        high = torch.minimum(some.max(), mean + WIDEST * std).clamp(min=LEAST_RANGE)
+        """Move the range towards that of a mini-batch."""
+        low, high = torch.aminmax(x.float())
+        low, high = low.clamp(max=0), high.clamp(min=LEAST_RANGE)
         seen = torch.stack((low, high))
         if self.range[1] == 0:
             self.range.copy_(seen)
@@ -86,18 +81,11 @@ class IntegerLinear(Rounded, nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, in) -> (…, out)"""
-        return self.product(self.rounded(x))
-
-    def product(self, x: Tensor) -> Tensor:
-        """The same for inputs that are rounded already."""
-        return F.linear(x, rounded_weights(self.weight), self.bias)
+        return F.linear(self.rounded(x), rounded_weights(self.weight), self.bias)
 
 
 class IntegerMlp(nn.Module):
-    """skip(x) + fc2(ReLU(fc1(x))): two linear layers as in an MLP with a GELU, and one beside them, which rounds as fc1 does.
-
-    The GELUs of a trained network work around 0, where they are nearly linear and a ReLU is not: the linear part of all
-    hidden units together is one small matrix (`integer_start`).   mlp: the one with a GELU; units: hidden units.
+    """fc2(GELU(fc1(x))) with `units` hidden units, in place of `mlp`, which has more.
 
     >>> IntegerMlp(block.mlp, 400)(torch.zeros(2, 49, 160)).shape
     torch.Size([2, 49, 160])
@@ -107,13 +95,10 @@ class IntegerMlp(nn.Module):
         super().__init__()
         C = mlp.fc1.in_features
         self.fc1, self.fc2 = IntegerLinear(nn.Linear(C, units)), IntegerLinear(nn.Linear(units, C))
-        self.skip = nn.Linear(C, C, bias=False)
-        nn.init.zeros_(self.skip.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, C) -> (…, C)"""
-        x = self.fc1.rounded(x)
-        out: Tensor = F.linear(x, rounded_weights(self.skip.weight)) + self.fc2(self.fc1.product(x).relu())
+        out: Tensor = self.fc2(F.gelu(self.fc1(x)))
         return out
 
 
@@ -165,7 +150,7 @@ def hidden_units(units: int, share: float) -> int:
 
 
 def use_integers(backbone: nn.Module, name: str, hidden: float = 1.0) -> None:
-    """Replace the linear layers of an EdgeNeXt with pooled stages by integer layers, and GELU by ReLU, in place.
+    """Replace the linear layers of an EdgeNeXt with pooled stages by integer layers, in place.
 
     The affine part of each layer norm moves into the linear layer after it, and is not trained any more: what that layer
     rounds has a variance of 1.   name: of the backbone; hidden: the share of the hidden units of new integer MLPs.

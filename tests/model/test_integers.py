@@ -17,7 +17,7 @@ from agecli.core.ages import AgeGrid
 from agecli.core.config import Config, replace
 from agecli.core.errors import InputError
 from agecli.model.checkpoint import load_checkpoint, save_checkpoint
-from agecli.model.integer_start import fit, fitted, kinks, start_integers
+from agecli.model.integer_start import fit, fitted, start_integers
 from agecli.model.integers import (
     INPUT_LEVELS,
     WEIGHT_LEVELS,
@@ -119,27 +119,24 @@ def test_hidden_units_come_in_steps_of_sixteen(units: int, share: float, kept: i
     assert hidden_units(units, share) == kept
 
 
-def test_least_squares_with_all_regressors_is_that_of_torch() -> None:
-    A = torch.cat((noise(500, 12), torch.ones(500, 1)), 1)
-    Y = A @ noise(13, 3, seed=1)
-    kept, weights = fit(A, Y, range(4, 12), 8)
-    assert kept.tolist() == list(range(13))
-    assert torch.allclose(A @ weights, Y, atol=0.02)  # the ridge is 3e-4
+def test_least_squares_with_all_regressors_finds_the_weights() -> None:
+    A, goal = noise(500, 12).double(), noise(12, 3, seed=1).double()
+    kept, weights = fit(A, A @ goal + 7, torch.zeros(12, 3).double(), 12)
+    assert kept.tolist() == list(range(12))
+    assert torch.allclose(weights, goal, atol=0.05)  # the ridge is 0.01
+
+
+def test_weights_that_are_right_already_stay_as_they_are() -> None:
+    A, goal = noise(500, 12).double() + 30, noise(12, 3, seed=1).double()
+    _, weights = fit(A, A @ goal, goal, 12)
+    assert torch.allclose(weights, goal, atol=1e-9)
 
 
 def test_regressors_without_effect_are_left_out() -> None:
-    A = torch.cat((noise(500, 12), torch.ones(500, 1)), 1)
-    used = torch.tensor([0, 1, 2, 5, 8, 12])
-    kept, weights = fit(A, A[:, used] @ noise(6, 3, seed=1), range(3, 12), 2)
+    A, used = noise(500, 12).double(), torch.tensor([0, 1, 2, 5, 8])
+    kept, weights = fit(A, A[:, used] @ noise(5, 3, seed=1).double(), torch.zeros(12, 3).double(), 5)
     assert kept.tolist() == used.tolist()
-    assert weights.shape == (6, 3)
-
-
-def test_the_kink_of_a_unit_lies_where_its_gelu_bends() -> None:
-    h = torch.stack((noise(3000) * 3, noise(3000) * 3 + 4), 1)
-    b = kinks(h)
-    assert abs(float(b[0])) < 1
-    assert abs(float(b[1])) < 1.5
+    assert weights.shape == (5, 3)
 
 
 def test_a_fitted_mlp_is_nearer_to_its_goal_with_more_hidden_units() -> None:
@@ -151,7 +148,7 @@ def test_a_fitted_mlp_is_nearer_to_its_goal_with_more_hidden_units() -> None:
         y = mlp.fc2(F.gelu(mlp.fc1(x)))
         errors = [float((fitted(mlp, x, y, units)(x) - y).square().mean() / y.var()) for units in (16, 32, 64)]
     assert errors == sorted(errors, reverse=True)
-    assert errors[-1] < 0.05
+    assert errors[-1] < 0.01
 
 
 def test_the_start_is_near_the_trained_network(trained: AgeModel, model: AgeModel) -> None:
@@ -174,10 +171,7 @@ def test_the_graph_computes_in_integers_what_torch_simulates(model: AgeModel, tm
     graph = onnx.load(str(tmp_path / "model.onnx")).graph
     kinds = [node.op_type for node in graph.node]
     blocks = sum(isinstance(module, IntegerMlp) for module in model.modules())
-    assert kinds.count("QGemm") >= 3 * blocks
-    assert "Relu" not in kinds  # it is the lower end of a range
-    assert "Gelu" not in kinds
-    assert "Erf" not in kinds
+    assert kinds.count("QGemm") > 2 * blocks
     x = pixels(32)
     with torch.inference_mode():
         expected = model(x).numpy()
