@@ -1,4 +1,4 @@
-"""Portraits: the face of a photo that shows one large, upright one, by looks of 96 and 64 pixels.
+"""Portraits: the main face of a photo, if it is large and upright, by looks of 96 and 64 pixels.
 
 A look takes time with its area, and these together a fifth of the first look of `detection` and its turned ones. They
 decide what is plain, nothing else: a photo that they do not accept is looked at as if they had not been there.
@@ -19,7 +19,8 @@ from agecli.images.looks import detect, resized
 
 SIDE = 96  # pixels of the photo's long side
 TURNED_SIDE = 64  # pixels, to compare directions: smaller, faces that are not upright lose more of their score
-ANY_SCORE = 0.5  # of a second face: then the photo is no portrait
+ANY_SCORE = 0.5  # of other faces
+MOST_OTHER = 0.25  # of the face's area; a larger one beside it might be the main one (`crops.main_face`)
 LEAST_SIZE = 40  # pixels of the face at SIDE; of 1,200 pictures without a face, one has one so large, with 0.69
 LEAST_SCORE = 0.85  # at SIDE
 LEAST_EYES = 0.28  # distance of YuNet's eyes / side of the box; a head that is turned more may be in profile
@@ -30,7 +31,7 @@ UPSIDE_DOWN_MARGIN, ANY_MARGIN = 0.02, 0.06
 
 
 def portrait(photo: Photo) -> Face | None:
-    """The face, with YuNet's box and eyes, if a photo plainly has one that is large, upright and not in profile; else None.
+    """The main face, with YuNet's box and eyes, if it plainly is large, upright and not in profile; else None.
 
     photo: (H, W, 3) uint8, RGB.
 
@@ -38,10 +39,12 @@ def portrait(photo: Photo) -> Face | None:
     """
     height, width = photo.shape[:2]
     small = _shrunk(photo, SIDE)
-    faces = detect(small, ANY_SCORE)
-    if len(faces) != 1 or not _is_plain(faces[0]) or not _is_upright(faces[0].score, small):
+    faces = sorted(detect(small, ANY_SCORE), key=lambda face: -face.size)
+    if not faces or not _is_plain(face := faces[0]) or any(other.size > MOST_OTHER * face.size for other in faces[1:]):
         return None
-    return faces[0].scaled(width / small.shape[1], height / small.shape[0])
+    if not _is_upright(face.score, small):
+        return None
+    return face.scaled(width / small.shape[1], height / small.shape[0])
 
 
 def _is_plain(face: Face) -> bool:

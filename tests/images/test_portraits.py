@@ -63,8 +63,18 @@ def test_a_face_is_as_good_as_upright_only_if_no_other_direction_is(
     assert portrait(head)
 
 
-def test_two_faces_are_no_portrait(head: Photo) -> None:
+def test_two_faces_of_similar_size_are_no_portrait(head: Photo) -> None:
     assert portrait(np.concatenate((head, head), axis=1)) is None
+
+
+def test_a_small_face_in_the_background_does_not_matter(head: Photo) -> None:
+    both = head.copy()
+    both[:60, :60] = cv2.resize(head[10:190, 10:190], (60, 60), interpolation=cv2.INTER_AREA)
+    quick, alone = portrait(both), portrait(head)
+    assert len(looks.look(both, 192, 0.5)) == 2
+    assert quick
+    assert alone
+    assert np.abs(np.subtract(quick.box, alone.box)).max() < 0.05 * alone.box[3]
 
 
 def test_a_small_face_is_no_portrait(head: Photo) -> None:
