@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from agecli.images.opening import FORMATS, NotAPictureError, TooLargeError, open_picture
 from agecli.images.opening import UnreadableError as UnreadableError
@@ -139,8 +139,6 @@ def _decode(image: Image.Image, most: int, most_pixels: int) -> tuple[Image.Imag
     size = -(-width // factor), -(-height // factor)
     if factor > 1:
         image.draft(None, size)  # a JPEG is then decoded with sides of at least this size; no effect on others
-    elif image.format == "WEBP" and width * height <= WHOLE and (rgb := _plain_webp(image)):
-        return rgb, 1.0
     image.load()
     if image.size != (width, height):
         rgb = upright_rgb(image.resize(size, Image.Resampling.BOX))
@@ -149,23 +147,6 @@ def _decode(image: Image.Image, most: int, most_pixels: int) -> tuple[Image.Imag
     else:
         rgb = upright_rgb(image)
     return rgb, max(width, height) / max(rgb.size)
-
-
-def _plain_webp(image: Image.Image) -> Image.Image | None:
-    """A WebP photo in RGB that was opened and not loaded, decoded by OpenCV; None if it is not plain, or damaged.
-
-    Pillow decodes WebP as an animation of one frame, which takes twice the time for the same pixels.
-    """
-    if image.mode != "RGB" or getattr(image, "is_animated", False) or image.getexif().get(ORIENTATION, 1) != 1:
-        return None
-    if not isinstance(image, ImageFile.ImageFile) or image.fp is None:
-        return None
-    image.fp.seek(0)
-    data = np.frombuffer(image.fp.read(), np.uint8)
-    pixels = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)  # (H, W, 3), BGR; None if damaged
-    if pixels is None or pixels.shape[1::-1] != image.size:
-        return None
-    return Image.fromarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB))
 
 
 def _in_strips(image: Image.Image, factor: int) -> Image.Image:

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from skimage import data
 
 from agecli.core.worker_process import Limits
 from agecli.core.workers import Workers
@@ -20,7 +19,6 @@ from agecli.images.reading import (
     cut_aligned,
     read_picture,
     read_reduced,
-    upright_rgb,
 )
 from benchmarks.attack.odd_inputs import eps, huge_png, odd_inputs
 
@@ -61,30 +59,6 @@ def test_a_photo_taken_sideways_is_turned(tmp_path: Path) -> None:
     exif[0x0112] = 6
     image.save(tmp_path / "x.png", exif=exif)
     assert np.array_equal(np.asarray(read_picture(tmp_path / "x.png")), top_red)
-
-
-@pytest.mark.parametrize("kind", ["lossy", "lossless", "clear", "moving", "sideways"])
-def test_a_webp_has_the_pixels_that_pillow_decodes(tmp_path: Path, kind: str) -> None:
-    photo = Image.fromarray(np.asarray(data.astronaut(), np.uint8)).crop((150, 20, 301, 221))  # type: ignore[no-untyped-call]
-    exif = Image.Exif()
-    exif[0x0112] = 6 if kind == "sideways" else 1
-    if kind == "clear":
-        photo.putalpha(128)
-    more = [photo.rotate(90)] if kind == "moving" else []
-    path = tmp_path / "x.webp"
-    photo.save(path, lossless=kind == "lossless", save_all=bool(more), append_images=more, exif=exif)
-    with Image.open(path) as image:
-        assert np.array_equal(np.asarray(read_picture(path)), np.asarray(upright_rgb(image)))
-
-
-@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
-def test_a_webp_that_is_cut_off_is_damaged(tmp_path: Path, share: float) -> None:
-    path = tmp_path / "x.webp"
-    Image.effect_noise((90, 90), 60).convert("RGB").save(path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: int(share * len(whole))])
-    with pytest.raises(UnreadableError, match=r"damaged|not a picture"):
-        read_picture(path)
 
 
 def test_why_a_file_can_not_be_read(tmp_path: Path) -> None:
