@@ -1,10 +1,10 @@
 """Portraits: the main face of a photo, if it is large and upright, by looks of 96 and 64 pixels.
 
-A look takes time with its area, and these together a fifth of the first look of `detection` and its turned ones. They
+A look takes time with its area, and these together a quarter of the first look of `detection` and its turned ones. They
 decide what is plain, nothing else: a photo that they do not accept is looked at as if they had not been there.
 
-The thresholds were chosen on 5,000 photos of five data sets, each in four directions. A face is accepted in 92 % (APPA-REAL)
-to 99 % (FG-NET, UTKFace) of the upright photos, and in 2 of the 15,000 turned ones (docs/detectors.md).
+The thresholds were chosen on 5,000 photos of five data sets, each in four directions. A face is accepted in 91 % (APPA-REAL)
+to 99 % (FG-NET, UTKFace) of the upright photos, and in none of the 15,000 turned ones (docs/detectors.md).
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ LEAST_SIZE = 40  # pixels of the face at SIDE; of 1,200 pictures without a face,
 LEAST_SCORE = 0.85  # at SIDE
 LEAST_EYES = 0.28  # distance of YuNet's eyes / side of the box; a head that is turned more may be in profile
 SURE_SCORE = 0.93  # at SIDE: upright. Upside down, faces have up to 0.926
-UPRIGHT_SCORE = 0.905  # at SIDE: upright or upside down. On their side, faces have up to 0.90
-# The score at SIDE is above that in another direction at TURNED_SIDE by so much: upside down, and any if it is lower
+UPRIGHT_SCORE = 0.905  # at SIDE: upright or upside down. On their side, faces have up to 0.90, few more
+UPRIGHT_TURNED_SCORE = 0.85  # at TURNED_SIDE, in its own direction, too: those few have less there
+# In another direction, at TURNED_SIDE, the score is lower by so much than at SIDE: upside down, and any if it is unsure
 UPSIDE_DOWN_MARGIN, ANY_MARGIN = 0.02, 0.06
+SAME_MARGIN = 0.01  # and by so much than in its own direction at TURNED_SIDE
 
 
 def portrait(photo: Photo) -> Face | None:
@@ -54,12 +56,17 @@ def _is_plain(face: Face) -> bool:
 
 
 def _is_upright(score: float, small: Photo) -> bool:
-    """Whether a face with this score is upright, as the photo turned the other ways shows less of one."""
+    """Whether a face with this score at SIDE is upright, as the photo turned the other ways shows less of one."""
     if score >= SURE_SCORE:
         return True
-    turns, margin = ((2,), UPSIDE_DOWN_MARGIN) if score >= UPRIGHT_SCORE else ((2, 1, 3), ANY_MARGIN)
     tiny = _shrunk(small, TURNED_SIDE)
-    return not any(detect(np.rot90(tiny, turn), score - margin) for turn in turns)
+    own = max((face.score for face in detect(tiny, ANY_SCORE)), default=None)
+    if own is None:
+        return False
+    sure = score >= UPRIGHT_SCORE and own >= UPRIGHT_TURNED_SCORE
+    turns, margin = ((2,), UPSIDE_DOWN_MARGIN) if sure else ((2, 1, 3), ANY_MARGIN)
+    least = min(score - margin, own - SAME_MARGIN)
+    return not any(detect(np.rot90(tiny, turn), least) for turn in turns)
 
 
 def _shrunk(photo: Photo, side: int) -> Photo:
