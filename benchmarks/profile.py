@@ -20,13 +20,12 @@ from typing import ParamSpec, TypeVar
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from agecli.images.alignment import Alignment, Photo, align
 from agecli.images.crops import Crop, PhotoFaces, main_face
 from agecli.images.detection import find_faces
 from agecli.images.faces import Face
-from agecli.images.reading import Pixels, cut, read_picture
+from agecli.images.reading import Pixels, cut_aligned, read_picture
 from agecli.model.bundled import named
 from agecli.model.card import Card
 from agecli.model.predictors import OnnxPredictor, Predictor
@@ -65,9 +64,7 @@ def timed(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> tuple[T, f
 
 def crop(photo: Photo, face: Face, card: Card) -> Pixels:
     """The input of the network."""
-    return cut(
-        Image.fromarray(align(photo, face.left_eye, face.right_eye, card.alignment or Alignment())), card.picture
-    )
+    return cut_aligned(align(photo, face.left_eye, face.right_eye, card.alignment or Alignment()), card.picture)
 
 
 def lines(predictor: Predictor, photos: Sequence[PhotoFaces]) -> list[str]:

@@ -97,19 +97,24 @@ def align(photo: Photo, left_eye: Point, right_eye: Point, alignment: Alignment)
 
 def _cut(photo: Photo, matrix: NDArray[np.float64], side: int) -> tuple[Photo, NDArray[np.float64]]:
     """The part of the photo that the crop shows, with a margin, and its matrix: the rest need not be downsampled."""
-    back = cv2.invertAffineTransform(matrix)
-    corners = back @ np.array([[0, side, 0, side], [0, 0, side, side], [1, 1, 1, 1]])
-    margin = 2 * np.linalg.norm(back[:, 0]) + 2
+    (a, b, x), (c, d, y) = cv2.invertAffineTransform(
+        matrix
+    ).tolist()  # numbers: an array of four takes longer than they
+    margin = 2 * math.hypot(a, c) + 2
     height, width = photo.shape[:2]
-    left, top = (
-        int(np.clip(low - margin, 0, limit - 1)) for low, limit in zip(corners.min(1), (width, height), strict=True)
-    )
-    right, bottom = (
-        int(np.clip(high + margin, 1, limit)) for high, limit in zip(corners.max(1), (width, height), strict=True)
-    )
+    left, right = _span(x, a * side, b * side, margin, width)
+    top, bottom = _span(y, c * side, d * side, margin, height)
     moved = matrix.copy()
     moved[:, 2] += matrix[:, :2] @ (left, top)
-    return photo[top : max(bottom, top + 1), left : max(right, left + 1)], moved
+    return photo[top:bottom, left:right], moved
+
+
+def _span(start: float, one: float, two: float, margin: float, limit: int) -> tuple[int, int]:
+    """First and last pixel, along one axis, of the parallelogram from `start` with sides `one` and `two`; at least one."""
+    low = start + min(0.0, one) + min(0.0, two) - margin
+    high = start + max(0.0, one) + max(0.0, two) + margin
+    first = int(min(max(low, 0), limit - 1))
+    return first, max(int(min(max(high, 1), limit)), first + 1)
 
 
 def _shrink(photo: Photo, matrix: NDArray[np.float64], scale: float) -> tuple[Photo, NDArray[np.float64]]:

@@ -18,7 +18,7 @@ from agecli.images.detection import find_faces
 from agecli.images.faces import Face
 from agecli.images.isolated_video import VideoReader
 from agecli.images.quality import sharpness
-from agecli.images.reading import PictureSpec, Pixels, UnreadableError, cut, read_reduced
+from agecli.images.reading import PictureSpec, Pixels, UnreadableError, cut, cut_aligned, read_reduced
 from agecli.images.video import Frame, is_video
 
 
@@ -188,8 +188,9 @@ class FaceCropper:
         """Align one face and crop it for the network."""
         aligned = align(photo, face.left_eye, face.right_eye, alignment)
         x, y, w, h = (round(value) for value in face.box)
-        pixels = cut(Image.fromarray(aligned), self.spec)
-        return Crop((x, y, w, h), face.score, pixels, round(face.eye_distance, 1), sharpness(aligned))
+        return Crop(
+            (x, y, w, h), face.score, cut_aligned(aligned, self.spec), round(face.eye_distance, 1), sharpness(aligned)
+        )
 
 
 def photos_and_frames(names: Iterable[str], every: float, videos: VideoReader) -> Iterator[str | Frame | PhotoFaces]:

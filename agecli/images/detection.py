@@ -20,6 +20,7 @@ from agecli.images.checks import LARGE_FACE, UPRIGHT_SCORE, check, check_first, 
 from agecli.images.classic import Detect, cnn, haar, hog
 from agecli.images.faces import Face, distinct
 from agecli.images.looks import look, look_in_tiles, resized
+from agecli.images.portraits import portrait
 from agecli.images.pupils import with_pupils
 
 FIRST_SIDE = 192  # pixels of the photo's long side: enough for the main face of a photo
@@ -53,7 +54,8 @@ def find_faces(photo: Photo, detector: str = "auto", looks: str = "auto", main_o
     looks: how closely YuNet looks at a large photo. `fast` is one look at 192 pixels, `closer` is up to 16 megapixels in
         tiles, and `auto` looks in tiles of up to 5 megapixels if the faces found so far are few or small, and then of 16 if
         it found some that are hardly large enough.
-    main_only: a large face is enough, so smaller ones are not searched for; `closer` does all the same.
+    main_only: a large face is enough, so smaller ones are not searched for, and a look at 96 pixels is the first;
+        `closer` does all the same.
 
     Memory does not depend on the size of the photo. If YuNet finds nothing, it looks at the photo turned by 90, 180
     and 270 degrees, padded, and mirrored.
@@ -84,6 +86,8 @@ def check_looks(name: str) -> None:
 
 def _yunet(photo: Photo, looks: str, main_only: bool) -> list[Face]:
     """The faces by all looks that the options and the photo ask for, with YuNet's eyes."""
+    if main_only and looks != "closer" and (face := portrait(photo)):
+        return [face]
     faces = _checked_first(photo, _first_look(photo), compared=True)
     enough = looks == "fast" or (looks == "auto" and ((main_only and bool(faces)) or _is_portrait(photo, faces)))
     if not enough and max(photo.shape[:2]) > WORTH_SECOND:

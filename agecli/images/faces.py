@@ -46,6 +46,8 @@ class Face:
 
     def turned_back(self, turn: int, width: int, height: int) -> Face:
         """A face of `np.rot90(photo, turn)` in coordinates of the photo, which has this width and height."""
+        if not turn:
+            return self
         face = self
         for step in reversed(range(turn)):  # each undoes one quarter turn; the photo was so wide before it:
             side = width if step % 2 == 0 else height

@@ -30,7 +30,7 @@ def sharpness(crop: Photo) -> float:
     contrast = _variance(grey[INNER, INNER])
     if contrast == 0:
         return 0.0
-    return round(_variance(cv2.Laplacian(grey, cv2.CV_32F)[INNER, INNER]) / contrast, 4)
+    return round(_variance(cv2.Laplacian(grey, cv2.CV_16S)[INNER, INNER]) / contrast, 4)
 
 
 def _variance(values: NDArray[Any]) -> float:

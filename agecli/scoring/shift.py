@@ -8,6 +8,7 @@ don't count either: intervals hold on grey photos that are sharp (docs/evaluate.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -96,17 +97,18 @@ def _statistics(pixels: Pixels) -> list[float]:
         slice(round(start * side), round(stop * side))
         for (start, stop), side in zip(FACE, (height, width), strict=True)
     )
-    face = np.ascontiguousarray(pixels[:, rows, columns].transpose(1, 2, 0)).astype(np.float32) / 255
-    grey = cv2.cvtColor(face, cv2.COLOR_RGB2GRAY)
-    red, green, blue = face.reshape(-1, 3).mean(0).tolist()  # OpenCV's Lab takes 0.1 s when it is used first
+    face = cv2.merge([*pixels[:, rows, columns]])  # (h, w, 3)
+    red, green, blue = (value / 255 for value in cv2.mean(face)[:3])  # OpenCV's Lab takes 0.1 s when it is used first
+    grey = cv2.cvtColor(face.astype(np.float32) / 255, cv2.COLOR_RGB2GRAY)
     details = []
     level: NDArray[Any] = grey
     for _ in range(3):  # a Laplacian pyramid: the finest detail is lost first, by blur, compression and small faces
         smaller = cv2.pyrDown(level)
-        rest = level - cv2.pyrUp(smaller, dstsize=(level.shape[1], level.shape[0]))
-        details.append(float(np.log(np.abs(rest).mean() + 2e-4)))
+        rest = cv2.norm(level, cv2.pyrUp(smaller, dstsize=(level.shape[1], level.shape[0])), cv2.NORM_L1) / level.size
+        details.append(math.log(rest + 2e-4))
         level = smaller
-    light, contrast, highlights = float(grey.mean()), float(grey.std()), _percentile(grey, HIGHLIGHTS)
+    light, contrast = (float(value[0, 0]) for value in cv2.meanStdDev(grey))
+    highlights = _percentile(grey, HIGHLIGHTS)
     return [light, red - green, (red + green) / 2 - blue, contrast, highlights, *details]
 
 

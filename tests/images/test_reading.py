@@ -11,7 +11,15 @@ from PIL import Image
 
 from agecli.core.worker_process import Limits
 from agecli.core.workers import Workers
-from agecli.images.reading import MOST_DECODED, PictureSpec, UnreadableError, cut, read_picture, read_reduced
+from agecli.images.reading import (
+    MOST_DECODED,
+    PictureSpec,
+    UnreadableError,
+    cut,
+    cut_aligned,
+    read_picture,
+    read_reduced,
+)
 from benchmarks.attack.odd_inputs import eps, huge_png, odd_inputs
 
 SPEC = PictureSpec(64, 0.8, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
@@ -33,6 +41,14 @@ def test_any_size_is_cut_to_the_middle(tmp_path: Path, size: tuple[int, int]) ->
     pixels = cut(read_picture(tmp_path / "x.png"), SPEC)
     assert pixels.shape == (3, 64, 64)
     assert (pixels == 255).all()
+
+
+@pytest.mark.parametrize("side", [80, 81, 64, 200])
+def test_an_aligned_face_as_an_array_is_cut_like_a_picture(side: int) -> None:
+    face = np.random.default_rng(side).integers(0, 256, (side, side, 3), dtype=np.uint8)
+    pixels = cut_aligned(face, SPEC)
+    assert pixels.flags.c_contiguous
+    assert np.array_equal(pixels, cut(Image.fromarray(face), SPEC))
 
 
 def test_a_photo_taken_sideways_is_turned(tmp_path: Path) -> None:
