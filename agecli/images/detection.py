@@ -39,6 +39,7 @@ LARGE_SHARE = (
 )
 SMALL_SHARE = 0.05  # of the photo's area; where the faces cover less, there may be others that are smaller
 SMALL_FACE = 24  # pixels in a look; where a face is smaller, there may be others that it missed
+MOST_ZOOM = 2.5  # of a photo that nothing is found in: of 161 small ones, more finds 2 faces less, and less loses 1
 STRIP = 8  # ratio of the sides above which a photo is a strip, in which nothing is retried
 
 DEFAULT = "yunet-dlib"
@@ -173,7 +174,8 @@ def _retries(photo: Photo, looks: str) -> Iterator[list[Face]]:
     """The faces by each other way to look, the most promising first: turned, padded, larger, mirrored."""
     if max(photo.shape[:2]) > STRIP * min(photo.shape[:2]):
         return  # a strip has no face, and padding it would take gigabytes
-    sides = (FIRST_SIDE,) if looks == "fast" else (FIRST_SIDE, SECOND_SIDE)
+    closer = max(FIRST_SIDE, min(SECOND_SIDE, round(MOST_ZOOM * max(photo.shape[:2]))))
+    sides = (FIRST_SIDE,) if looks == "fast" else (FIRST_SIDE, closer)
     for side in sides:
         turned = [face for turn in (1, 2, 3) for face in look(photo, side, FIRST_SCORE, turn)]
         unknown = [replace(face, turn=0, score=0.0) for face in distinct(turned, [])]  # the check finds the direction
