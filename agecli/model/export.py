@@ -22,6 +22,7 @@ from agecli.model.card import Card
 from agecli.model.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from agecli.model.edgenext import FastEdgeNeXt, integer_ranges, is_edgenext
 from agecli.model.fingerprint import read_fingerprint, write_fingerprint
+from agecli.model.integers import has_integers
 from agecli.model.network import AgeModel, Mirrored
 from agecli.model.onnx_files import with_half_weights
 from agecli.model.predictors import METADATA, ONNX_BATCH, OnnxPredictor
@@ -86,7 +87,8 @@ def _export_half(loaded: Checkpoint, path: Path, faces: Pixels) -> float:
     with torch.inference_mode(), write_whole(path) as part:
         save_checkpoint(part, loaded.model, loaded.config, loaded.notes, loaded.calibration, True, loaded.shift)
         difference = float((load_checkpoint(part).model(pixels) - loaded.model(pixels)).abs().max())
-        _check(difference, HALF_TOLERANCE, "float16")
+        whole = has_integers(loaded.model.backbone)
+        _check(difference, INTEGER_TOLERANCE if whole else HALF_TOLERANCE, "float16")
     return difference
 
 

@@ -77,10 +77,16 @@ def _rows(maps: Tensor) -> Tensor:
 
 
 def fitted(mlp: Any, x: Tensor, y: Tensor, units: int) -> IntegerMlp:
-    """An IntegerMlp with so many of the hidden units of `mlp` that turns x into y as nearly as it can.   x, y: (n, C)"""
+    """An IntegerMlp with so many of the hidden units of `mlp` that turns x into y as nearly as it can.   x, y: (n, C)
+
+    With all of them, the weights stay as they are.
+    """
+    new = IntegerMlp(mlp, units)
+    if units == mlp.fc1.out_features:
+        new.load_state_dict(mlp.state_dict(), strict=False)  # as it is; it has no ranges of inputs yet
+        return new
     hidden, y = F.gelu(mlp.fc1(x)).double(), y.double()
     unit, weights = fit(hidden, y, mlp.fc2.weight.T.double(), units)
-    new = IntegerMlp(mlp, units)
     new.fc1.weight.copy_(mlp.fc1.weight[unit])
     new.fc1.bias.copy_(mlp.fc1.bias[unit])
     new.fc2.weight.copy_(weights.T)
