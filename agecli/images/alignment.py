@@ -97,9 +97,8 @@ def align(photo: Photo, left_eye: Point, right_eye: Point, alignment: Alignment)
 
 def _cut(photo: Photo, matrix: NDArray[np.float64], side: int) -> tuple[Photo, NDArray[np.float64]]:
     """The part of the photo that the crop shows, with a margin, and its matrix: the rest need not be downsampled."""
-    (a, b, x), (c, d, y) = cv2.invertAffineTransform(
-        matrix
-    ).tolist()  # numbers: an array of four takes longer than they
+    # as numbers: numpy takes longer for arrays of four
+    (a, b, x), (c, d, y) = cv2.invertAffineTransform(matrix).tolist()
     margin = 2 * math.hypot(a, c) + 2
     height, width = photo.shape[:2]
     left, right = _span(x, a * side, b * side, margin, width)

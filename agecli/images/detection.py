@@ -39,7 +39,7 @@ LARGE_SHARE = (
 )
 SMALL_SHARE = 0.05  # of the photo's area; where the faces cover less, there may be others that are smaller
 SMALL_FACE = 24  # pixels in a look; where a face is smaller, there may be others that it missed
-MOST_ZOOM = 2.5  # of a photo that nothing is found in: of 161 small ones, more finds 2 faces less, and less loses 1
+MOST_ZOOM = 2.5  # of a photo that nothing is found in: in 161 small ones, 640 pixels find 4 faces less, and 384 lose 1
 STRIP = 8  # ratio of the sides above which a photo is a strip, in which nothing is retried
 
 DEFAULT = "yunet-dlib"

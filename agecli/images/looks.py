@@ -27,8 +27,7 @@ def look(photo: Photo, side: int, min_score: float, turn: int = 0) -> list[Face]
     photo: (H, W, 3), RGB, of any size.   turn: quarter turns anticlockwise of the photo, before it is looked at.
     """
     height, width = photo.shape[:2]
-    scale = side / max(height, width)
-    small = resized(photo, max(1, round(width * scale)), max(1, round(height * scale)))
+    small = shrunk(photo, side)
     faces = detect(np.rot90(small, turn), min_score)
     back = width / small.shape[1], height / small.shape[0]
     return [face.turned_back(turn, small.shape[1], small.shape[0]).scaled(*back) for face in faces]
@@ -62,6 +61,13 @@ def _parts(length: int, scale: float) -> Iterator[tuple[int, int]]:
     step = (length - overlap) / count
     for number in range(count):
         yield int(number * step), length if number == count - 1 else int((number + 1) * step + overlap)
+
+
+def shrunk(photo: Photo, side: int) -> Photo:
+    """The photo with so many pixels along its long side."""
+    height, width = photo.shape[:2]
+    scale = side / max(height, width)
+    return resized(photo, max(1, round(width * scale)), max(1, round(height * scale)))
 
 
 def resized(photo: Photo, width: int, height: int) -> Photo:

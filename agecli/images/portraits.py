@@ -15,7 +15,7 @@ import numpy as np
 
 from agecli.images.alignment import Photo
 from agecli.images.faces import Face
-from agecli.images.looks import detect, resized
+from agecli.images.looks import detect, shrunk
 
 SIDE = 96  # pixels of the photo's long side
 TURNED_SIDE = 64  # pixels, to compare directions: smaller, faces that are not upright lose more of their score
@@ -40,7 +40,7 @@ def portrait(photo: Photo) -> Face | None:
         portrait(photo) or find_faces(photo)
     """
     height, width = photo.shape[:2]
-    small = _shrunk(photo, SIDE)
+    small = shrunk(photo, SIDE)
     faces = sorted(detect(small, ANY_SCORE), key=lambda face: -face.size)
     if not faces or not _is_plain(face := faces[0]) or any(other.size > MOST_OTHER * face.size for other in faces[1:]):
         return None
@@ -59,7 +59,7 @@ def _is_upright(score: float, small: Photo) -> bool:
     """Whether a face with this score at SIDE is upright, as the photo turned the other ways shows less of one."""
     if score >= SURE_SCORE:
         return True
-    tiny = _shrunk(small, TURNED_SIDE)
+    tiny = shrunk(small, TURNED_SIDE)
     own = max((face.score for face in detect(tiny, ANY_SCORE)), default=None)
     if own is None:
         return False
@@ -67,10 +67,3 @@ def _is_upright(score: float, small: Photo) -> bool:
     turns, margin = ((2,), UPSIDE_DOWN_MARGIN) if sure else ((2, 1, 3), ANY_MARGIN)
     least = min(score - margin, own - SAME_MARGIN)
     return not any(detect(np.rot90(tiny, turn), least) for turn in turns)
-
-
-def _shrunk(photo: Photo, side: int) -> Photo:
-    """The photo with so many pixels along its long side."""
-    height, width = photo.shape[:2]
-    scale = side / max(height, width)
-    return resized(photo, max(1, round(width * scale)), max(1, round(height * scale)))

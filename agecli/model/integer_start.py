@@ -51,9 +51,8 @@ def _replace_mlp(block: Any, maps: Sequence[Tensor], goal: Sequence[Tensor], hid
     x = torch.cat([each.flatten(0, -2) for each in inputs])  # (n, C)
     y = torch.cat([_rows(after - before) for before, after in zip(maps, goal, strict=True)])
     chosen = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[:MOST_ROWS]
-    block.mlp.fc2.weight *= block.gamma[
-        :, None
-    ]  # the layer scale becomes a part of the MLP, and is not trained any more
+    # the layer scale becomes a part of the MLP, and is not trained any more
+    block.mlp.fc2.weight *= block.gamma[:, None]
     block.mlp.fc2.bias *= block.gamma
     block.mlp = fitted(block.mlp, x[chosen], y[chosen], hidden_units(block.mlp.fc1.out_features, hidden))
     block.gamma.fill_(1.0)

@@ -2,7 +2,7 @@
 
 Quantisation-aware training: inputs and weights are rounded to integers in the forward pass, and the gradient passes the
 rounding unchanged (straight-through estimator), so that the network learns to be right with rounded numbers. The ONNX
-export then computes in integers what was simulated here (`model.integer_graph`), in a third of the time.
+export then computes in integers what was simulated here (`model.integer_graph`), in about half of the time.
 
 - Inputs: 8 bits, 0 to 255, one scale and zero point per layer, from a running range of what the layer sees in training.
 - Weights: 7 bits, -63 to 63, one scale per output. With 8 bits, CPUs without VNNI instructions, which add pairs of

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from agecli.images.reading import Pixels
-from agecli.model.integer_graph import Layer, gemms, with_integers
+from agecli.model.integer_graph import Layer, constants, gemms, with_integers
 
 BATCH = 16  # faces per run
 SOUGHT = 64  # faces that the layers are compared on
@@ -88,7 +88,7 @@ def _ranges(model: Any, faces: Pixels) -> list[Candidate]:
         for name, value in zip(inputs, values, strict=True):
             low[name], high[name] = min(low[name], float(value.min())), max(high[name], float(value.max()))
             rows[name] += len(value)
-    sizes = {tensor.name: int(np.prod(tensor.dims)) for tensor in model.graph.initializer}
+    sizes = {name: int(np.prod(tensor.dims)) for name, tensor in constants(model).items()}
     found = [
         Candidate(name, low[x], high[x], sizes[name] * rows[x] // len(faces))
         for name, x in ((name, node.input[0]) for name, node in nodes.items())

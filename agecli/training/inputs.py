@@ -136,7 +136,7 @@ class PixelInputs:
             standardise(model, torch.cat(values))
 
     def start_integers(self, model: AgeModel, train: Sequence[int]) -> None:
-        """Replace the linear layers and GELUs, fitted on some training faces."""
+        """Replace the linear layers; fewer hidden units are fitted on some training faces."""
         settings, faces = self.config.backbone, self._some_faces(model, train, INTEGER_FACES)
         start_integers(model.colours, model.backbone, faces, settings.hidden, settings.name)
 
