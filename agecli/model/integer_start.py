@@ -33,10 +33,10 @@ def start_integers(
     colours: of the AgeModel, pixels -> inputs of the backbone; faces: batches of pixels (B, 3, H, W), a thousand in all;
     hidden: the share of the hidden units that are kept. Raises InputError if the backbone is no EdgeNeXt with pooled stages.
     """
-    trained = copy.deepcopy(backbone).eval()
+    goals = stages(copy.deepcopy(backbone).eval(), name)  # of the trained network
     backbone.eval()
-    old = new = [trained.network.stem(colours(pixels)) for pixels in faces]
-    for before, stage in zip(stages(trained, name), stages(backbone, name), strict=True):
+    old = new = [backbone.network.stem(colours(pixels)) for pixels in faces]
+    for before, stage in zip(goals, stages(backbone, name), strict=True):
         old, new = ([each.downsample(x) for x in maps] for each, maps in ((before, old), (stage, new)))
         for goal, block in zip(before.blocks, stage.blocks, strict=True):
             old = [goal(x) for x in old]

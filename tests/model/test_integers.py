@@ -185,3 +185,9 @@ def test_the_graph_computes_in_integers_what_torch_simulates(model: AgeModel, tm
 def test_another_network_cannot_have_integer_layers() -> None:
     with pytest.raises(InputError, match="resnet18 can't have integer layers"):
         build_model(replace(Config(), {"backbone.name": "resnet18", "backbone.int8": True}))
+
+
+def test_a_trained_network_of_another_kind_is_refused_before_anything_changes() -> None:
+    model = build_model(replace(Config(), {"backbone.name": "resnet18"}))
+    with pytest.raises(InputError, match="resnet18 can't have integer layers"):
+        start_integers(model.colours, model.backbone, [], name="resnet18")
