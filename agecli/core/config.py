@@ -123,7 +123,9 @@ class BackboneConfig:
     int8: bool = setting(
         False, "linear layers learn to compute in 8-bit integers (EdgeNeXt with pooled stages): half the time"
     )
-    hidden: float = setting(1.0, "share of the hidden units of each MLP that is kept with int8", above=0, most=1)
+    hidden: float = setting(
+        1.0, "share of the hidden units of each MLP that is kept (EdgeNeXt with pooled stages)", above=0, most=1
+    )
 
 
 @dataclass(frozen=True)

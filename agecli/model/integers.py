@@ -18,13 +18,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from agecli.core.errors import InputError
-from agecli.model.pooling import StagePooling
+from agecli.model.thinning import stages
 
 INPUT_LEVELS = 255
 WEIGHT_LEVELS = 63
 RATE = 0.01  # of the running range of inputs, per mini-batch
-UNIT_STEP = 16
 LEAST_RANGE = 0.01  # of inputs; with a smaller step, the bias in steps of the products would exceed 32 bits
 
 
@@ -84,24 +82,6 @@ class IntegerLinear(Rounded, nn.Linear):
         return F.linear(self.rounded(x), rounded_weights(self.weight), self.bias)
 
 
-class IntegerMlp(nn.Module):
-    """fc2(GELU(fc1(x))) with `units` hidden units, in place of `mlp`, which has more.
-
-    >>> IntegerMlp(block.mlp, 400)(torch.zeros(2, 49, 160)).shape
-    torch.Size([2, 49, 160])
-    """
-
-    def __init__(self, mlp: Any, units: int) -> None:
-        super().__init__()
-        C = mlp.fc1.in_features
-        self.fc1, self.fc2 = IntegerLinear(nn.Linear(C, units)), IntegerLinear(nn.Linear(units, C))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(…, C) -> (…, C)"""
-        out: Tensor = self.fc2(F.gelu(self.fc1(x)))
-        return out
-
-
 class IntegerConv2d(Rounded, nn.Conv2d):
     """The same for a convolution whose stride is its kernel size: a linear layer of patches."""
 
@@ -140,31 +120,22 @@ def straight(x: Tensor, scale: Tensor, low: Tensor | int, high: Tensor | int) ->
     return out
 
 
-def hidden_units(units: int, share: float) -> int:
-    """The hidden units of an IntegerMlp, a share of those of an MLP, in steps of 16: as many as a CPU multiplies at once.
+@torch.no_grad()
+def use_integers(backbone: nn.Module, name: str) -> None:
+    """Replace the linear layers of an EdgeNeXt with pooled stages by integer layers, in place; they round from the first
+    mini-batch of training on.
 
-    >>> hidden_units(640, 0.6)
-    384
+    The affine part of each layer norm moves into the linear layer after it: what that layer rounds has a variance of 1.
+    name: of the backbone. Raises InputError for another network.
     """
-    return min(units, max(1, round(units * share / UNIT_STEP)) * UNIT_STEP)
-
-
-def use_integers(backbone: nn.Module, name: str, hidden: float = 1.0) -> None:
-    """Replace the linear layers of an EdgeNeXt with pooled stages by integer layers, in place.
-
-    The affine part of each layer norm moves into the linear layer after it, and is not trained any more: what that layer
-    rounds has a variance of 1.   name: of the backbone; hidden: the share of the hidden units of new integer MLPs.
-    Raises InputError for another network.
-    """
-    for stage in stages(backbone, name):
+    for stage in stages(backbone, name, "integer layers"):
         if not isinstance(stage.downsample, nn.Identity):
             norm, convolution = stage.downsample
             fold(norm, convolution)
             stage.downsample[1] = IntegerConv2d(convolution)
         for block in stage.blocks:
-            if not isinstance(block.mlp, IntegerMlp):
-                fold(block.norm, block.mlp.fc1)
-                block.mlp = IntegerMlp(block.mlp, hidden_units(block.mlp.fc1.out_features, hidden))
+            fold(block.norm, block.mlp.fc1)
+            block.mlp.fc1, block.mlp.fc2 = IntegerLinear(block.mlp.fc1), IntegerLinear(block.mlp.fc2)
             if hasattr(block, "xca"):
                 fold(block.norm_xca, block.xca.qkv)
                 block.xca.qkv, block.xca.proj = IntegerLinear(block.xca.qkv), IntegerLinear(block.xca.proj)
@@ -173,17 +144,6 @@ def use_integers(backbone: nn.Module, name: str, hidden: float = 1.0) -> None:
 def has_integers(backbone: nn.Module) -> bool:
     """Whether the backbone has integer layers."""
     return any(isinstance(module, Rounded) for module in backbone.modules())
-
-
-def stages(backbone: nn.Module, name: str) -> list[Any]:
-    """The stages of an EdgeNeXt with pooled stages. Raises InputError for another network, whose name is `name`."""
-    network: Any = getattr(backbone, "network", None)
-    if not isinstance(backbone, StagePooling) or type(network).__name__ != "EdgeNeXt":
-        raise InputError(
-            f"{name} can't have integer layers",
-            hint="use edgeface_s, or timm:edgenext_… with backbone.stages, or no backbone.int8",
-        )
-    return list(network.stages)
 
 
 @torch.no_grad()

@@ -17,6 +17,7 @@ from agecli.forest.routing import draw_phi
 from agecli.images.reading import PictureSpec
 from agecli.model.backbones import build_backbone
 from agecli.model.integers import use_integers
+from agecli.model.thinning import make_thin
 
 
 class Standardise(nn.Module):
@@ -95,7 +96,7 @@ class AgeModel(nn.Module):
 def build_model(config: Config) -> AgeModel:
     """A model with random weights, drawn from the seed, and leaves before `start_leaves`.
 
-    Raises InputError if the config names an unknown backbone, or a size or integers that it can't take.
+    Raises InputError if the config names an unknown backbone, or a size, fewer hidden units or integers that it can't take.
     """
     seed = config.training.seed
     with torch.random.fork_rng(devices=[]):  # the caller's random state does not change
@@ -107,8 +108,10 @@ def build_model(config: Config) -> AgeModel:
             config.backbone.drop_path,
             config.backbone.stages,
         )
+        if config.backbone.hidden < 1:
+            make_thin(backbone.network, config.backbone.name, config.backbone.hidden)
         if config.backbone.int8:
-            use_integers(backbone.network, config.backbone.name, config.backbone.hidden)
+            use_integers(backbone.network, config.backbone.name)
         f = nn.Linear(backbone.features, 1 if config.model == "regression" else config.forest.units)
         nn.init.normal_(f.weight, std=config.forest.units_std)
         nn.init.zeros_(f.bias)

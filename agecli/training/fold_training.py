@@ -26,6 +26,7 @@ from agecli.forest.routing import entropy
 from agecli.model.checkpoint import read_tensors, save_checkpoint, write_tensors
 from agecli.model.integers import has_integers, use_integers
 from agecli.model.network import AgeModel, start_leaves
+from agecli.model.thinning import is_thin, make_thin
 from agecli.scoring.calibration import Calibration
 from agecli.scoring.metrics import Predictions
 from agecli.training import distributed
@@ -48,14 +49,19 @@ SAVE_SHARE = 0.05  # of the time that saves may take, for large models
 def _fresh_model(context: RunContext, train: Sequence[int], resumed: bool) -> AgeModel:
     """The model before its first iteration, on its device; `train` are the indices of the training faces.
 
-    resumed: whether its tensors are read from a file next, so that integer layers need no start, which takes minutes
+    resumed: whether its tensors are read from a file next, so that hidden units need not be fitted, which takes minutes
+    Raises InputError if a frozen backbone would have to change.
     """
     model, settings = copy.deepcopy(context.initial_model), context.config.backbone
-    if settings.int8 and not has_integers(model.backbone):
+    if settings.hidden < 1 and not is_thin(model.backbone, settings.name):
         if resumed and not settings.freeze:
-            use_integers(model.backbone, settings.name, settings.hidden)
+            make_thin(model.backbone, settings.name, settings.hidden)
         else:
-            context.inputs.start_integers(model, train)
+            context.inputs.thin(model, train)
+    if settings.int8 and not has_integers(model.backbone):
+        if settings.freeze:
+            raise InputError("integer layers can't learn in a frozen backbone", hint="train without --freeze")
+        use_integers(model.backbone, settings.name)
     if context.fine_tuned:
         return model.to(context.device)
     if context.config.forest.standardise or isinstance(context.inputs, FeatureInputs):

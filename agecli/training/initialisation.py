@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agecli.core.config import Config, replace, settings
+from agecli.core.config import BackboneConfig, Config, replace, settings
 from agecli.core.errors import InputError
 from agecli.model.backbones import load_weights
 from agecli.model.bundled import DEFAULT, named
@@ -81,12 +81,12 @@ def _settings(config: Config, beginnings: tuple[str, ...]) -> dict[str, Any]:
 def first_model(config: Config, checkpoint: Checkpoint | None) -> tuple[AgeModel, bool]:
     """The model before its first iteration, and whether its splits and leaves are trained ones.
 
-    checkpoint: that of `load_initial(config)`, or None for a pretrained backbone with a new forest. A model with float
-    layers keeps them here, also if the config asks for integers: `model.integer_start` needs training faces for these.
+    checkpoint: that of `load_initial(config)`, or None for a pretrained backbone with a new forest. Its layers stay as they
+    are here, also if the config asks for integers or fewer hidden units: `model.thinning` needs training faces.
     Raises InputError if the checkpoint has another backbone than the config, MissingError if weights are missing.
     """
-    int8 = checkpoint is not None and checkpoint.config.backbone.int8
-    model = build_model(replace(config, {"backbone.int8": int8}))
+    known = checkpoint.config.backbone if checkpoint else BackboneConfig()
+    model = build_model(replace(config, {"backbone.int8": known.int8, "backbone.hidden": known.hidden}))
     if not checkpoint:
         load_weights(model.backbone, config.backbone.name, config.backbone.weights)
         return model, False
@@ -95,9 +95,14 @@ def first_model(config: Config, checkpoint: Checkpoint | None) -> tuple[AgeModel
             f"{config.init or config.backbone.weights} is a {checkpoint.config.backbone.name}, not a {config.backbone.name}",
             hint="leave out --backbone, or start from another model",
         )
-    if int8 and not config.backbone.int8:
+    if known.int8 and not config.backbone.int8:
         raise InputError(
             f"{config.init or config.backbone.weights} has integer layers", hint="leave out backbone.int8=false"
+        )
+    if known.hidden not in (1.0, config.backbone.hidden):
+        raise InputError(
+            f"{config.init or config.backbone.weights} has {known.hidden:g} of the hidden units already",
+            hint=f"leave out backbone.hidden={config.backbone.hidden:g}, or start from a model with all of them",
         )
     model.backbone.load_state_dict(checkpoint.model.backbone.state_dict())
     if not config.init:

@@ -19,8 +19,8 @@ from agecli.core.errors import InputError
 from agecli.core.seeding import generator
 from agecli.datasets.manifest import Manifest
 from agecli.model.devices import to_device
-from agecli.model.integer_start import start_integers
 from agecli.model.network import AgeModel
+from agecli.model.thinning import fit_thin
 from agecli.training.augmentation import augmentation
 from agecli.training.batches import Batch, Faces, Stream, every_face, feature_batches, training_batches
 from agecli.training.features import Features, compute_features
@@ -29,7 +29,7 @@ from agecli.training.optimisation import Part, backbone_parts
 EVALUATION_BATCH = 32
 Progress = Callable[[int, int], None]  # faces that are done, of all
 STANDARDISE_FACES = 256  # enough for the std of a feature within 5 %
-INTEGER_FACES = 1200  # of which the last layers, with nine positions, have ten thousand inputs
+THINNING_FACES = 1200  # of which the last layers, with nine positions, have ten thousand inputs
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Inputs(Protocol):
         train: indices of the training part in the manifest.
         """
 
-    def start_integers(self, model: AgeModel, train: Sequence[int]) -> None:
-        """Give a backbone with float layers integer layers, by what it makes of faces of the training part.
+    def thin(self, model: AgeModel, train: Sequence[int]) -> None:
+        """Leave out hidden units of the backbone, by what it makes of faces of the training part (`backbone.hidden`).
 
         train: indices of the training part in the manifest. Raises InputError if that can't be.
         """
@@ -135,10 +135,10 @@ class PixelInputs:
         if values:
             standardise(model, torch.cat(values))
 
-    def start_integers(self, model: AgeModel, train: Sequence[int]) -> None:
-        """Replace the linear layers; fewer hidden units are fitted on some training faces."""
-        settings, faces = self.config.backbone, self._some_faces(model, train, INTEGER_FACES)
-        start_integers(model.colours, model.backbone, faces, settings.hidden, settings.name)
+    def thin(self, model: AgeModel, train: Sequence[int]) -> None:
+        """Leave out hidden units, and fit the others on some training faces."""
+        settings, faces = self.config.backbone, self._some_faces(model, train, THINNING_FACES)
+        fit_thin(model.colours, model.backbone, faces, settings.hidden, settings.name)
 
     def _some_faces(self, model: AgeModel, train: Sequence[int], count: int) -> list[Tensor]:
         """Random faces of the training part, as batches of pixels (B, 3, H, W)."""
@@ -192,9 +192,9 @@ class FeatureInputs:
         """Standardise f's inputs by the features of the whole training part."""
         standardise(model, self.features.values[list(train)])
 
-    def start_integers(self, model: AgeModel, train: Sequence[int]) -> None:
-        """Raises InputError: the features are those of the float layers."""
-        raise InputError("integer layers can't learn in a frozen backbone", hint="train without --freeze")
+    def thin(self, model: AgeModel, train: Sequence[int]) -> None:
+        """Raises InputError: the features are those of the whole backbone."""
+        raise InputError("a frozen backbone can't lose hidden units", hint="train without --freeze")
 
     def units(self, model: AgeModel, indices: Sequence[int]) -> Units:
         """f(x) of these samples, but for unreadable ones; `broken` are those of the whole manifest."""

@@ -1,4 +1,4 @@
-"""Integer layers: what training simulates is what the graph computes, and their start is near the trained network."""
+"""Integer layers: what training simulates is what the graph computes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from agecli.core.ages import AgeGrid
 from agecli.core.config import Config, replace
 from agecli.core.errors import InputError
 from agecli.model.checkpoint import load_checkpoint, save_checkpoint
-from agecli.model.integer_start import fit, fitted, start_integers
 from agecli.model.integers import (
     INPUT_LEVELS,
     WEIGHT_LEVELS,
+    IntegerConv2d,
     IntegerLinear,
-    IntegerMlp,
-    hidden_units,
     rounded_weights,
+    use_integers,
     weight_scale,
 )
 from agecli.model.network import AgeModel, build_model, start_leaves
@@ -35,7 +34,6 @@ SETTINGS = {
     "backbone.name": "timm:edgenext_xx_small",
     "backbone.stages": 3,
     "backbone.int8": True,
-    "backbone.hidden": 0.5,
     "data.size": SIZE,
     "data.crop_share": 1.0,
     "forest.units_std": 0.5,
@@ -70,7 +68,7 @@ def trained() -> AgeModel:
 def model(trained: AgeModel) -> AgeModel:
     """The same with integer layers, whose ranges were observed."""
     made = copy.deepcopy(trained)
-    start_integers(made.colours, made.backbone, pixels(64).split(16), 0.5)
+    use_integers(made.backbone, "edgenext_xx_small")
     made.train()
     with torch.no_grad():
         made.extractor(pixels(64))
@@ -112,51 +110,6 @@ def test_the_gradient_passes_the_rounding_unchanged() -> None:
     assert torch.allclose(layer.weight.grad, layer.rounded(x).sum(0).expand_as(layer.weight), atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("units", "share", "kept"), [(640, 1.0, 640), (192, 0.625, 128), (16, 0.01, 16), (96, 0.5, 48)]
-)
-def test_hidden_units_come_in_steps_of_sixteen(units: int, share: float, kept: int) -> None:
-    assert hidden_units(units, share) == kept
-
-
-def test_least_squares_with_all_regressors_finds_the_weights() -> None:
-    A, goal = noise(500, 12).double(), noise(12, 3, seed=1).double()
-    kept, weights = fit(A, A @ goal + 7, torch.zeros(12, 3).double(), 12)
-    assert kept.tolist() == list(range(12))
-    assert torch.allclose(weights, goal, atol=0.05)  # the ridge is 0.01
-
-
-def test_weights_that_are_right_already_stay_as_they_are() -> None:
-    A, goal = noise(500, 12).double() + 30, noise(12, 3, seed=1).double()
-    _, weights = fit(A, A @ goal, goal, 12)
-    assert torch.allclose(weights, goal, atol=1e-9)
-
-
-def test_regressors_without_effect_are_left_out() -> None:
-    A, used = noise(500, 12).double(), torch.tensor([0, 1, 2, 5, 8])
-    kept, weights = fit(A, A[:, used] @ noise(5, 3, seed=1).double(), torch.zeros(12, 3).double(), 5)
-    assert kept.tolist() == used.tolist()
-    assert weights.shape == (5, 3)
-
-
-def test_a_fitted_mlp_is_nearer_to_its_goal_with_more_hidden_units() -> None:
-    mlp = nn.Module()
-    mlp.fc1, mlp.fc2 = nn.Linear(16, 64), nn.Linear(64, 16)
-    with torch.no_grad():
-        mlp.fc1.weight.mul_(4)
-        x = noise(4000, 16)
-        y = mlp.fc2(F.gelu(mlp.fc1(x)))
-        errors = [float((fitted(mlp, x, y, units)(x) - y).square().mean() / y.var()) for units in (16, 32, 64)]
-    assert errors == sorted(errors, reverse=True)
-    assert errors[-1] < 0.01
-
-
-def test_the_start_is_near_the_trained_network(trained: AgeModel, model: AgeModel) -> None:
-    with torch.inference_mode():
-        goal, found = (each.extractor(pixels(64)) for each in (trained, model))
-    assert (found - goal).square().mean() < 0.15 * (goal - goal.mean(0)).square().mean()
-
-
 def test_a_checkpoint_with_integers_is_the_same_after_loading(model: AgeModel, tmp_path: Path) -> None:
     config = replace(Config(), SETTINGS)
     save_checkpoint(tmp_path / "model.safetensors", model, config, {})
@@ -170,8 +123,8 @@ def test_the_graph_computes_in_integers_what_torch_simulates(model: AgeModel, tm
     agecli.export(tmp_path / "model.safetensors", out=tmp_path / "model.onnx")
     graph = onnx.load(str(tmp_path / "model.onnx")).graph
     kinds = [node.op_type for node in graph.node]
-    blocks = sum(isinstance(module, IntegerMlp) for module in model.modules())
-    assert kinds.count("QGemm") > 2 * blocks
+    layers = sum(isinstance(module, IntegerLinear | IntegerConv2d) for module in model.modules())
+    assert kinds.count("QGemm") == layers
     x = pixels(32)
     with torch.inference_mode():
         expected = model(x).numpy()
@@ -185,9 +138,3 @@ def test_the_graph_computes_in_integers_what_torch_simulates(model: AgeModel, tm
 def test_another_network_cannot_have_integer_layers() -> None:
     with pytest.raises(InputError, match="resnet18 can't have integer layers"):
         build_model(replace(Config(), {"backbone.name": "resnet18", "backbone.int8": True}))
-
-
-def test_a_trained_network_of_another_kind_is_refused_before_anything_changes() -> None:
-    model = build_model(replace(Config(), {"backbone.name": "resnet18"}))
-    with pytest.raises(InputError, match="resnet18 can't have integer layers"):
-        start_integers(model.colours, model.backbone, [], name="resnet18")
