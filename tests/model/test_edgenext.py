@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from PIL import Image
+from torch import nn
 
 import agecli
 from agecli.core.config import Config, replace
 from agecli.core.errors import InputError
 from agecli.model.checkpoint import load_checkpoint, save_checkpoint
-from agecli.model.edgenext import FastEdgeNeXt, is_edgenext
+from agecli.model.edgenext import FastEdgeNeXt, _Linear, _thin, is_edgenext
 from agecli.model.network import AgeModel, build_model, start_leaves
 from agecli.model.predictors import OnnxPredictor
 
@@ -65,6 +70,48 @@ def test_it_gives_the_features_of_timms_network(model: AgeModel) -> None:
     with torch.inference_mode():
         expected = model.extractor(pixels)
         assert torch.allclose(fast(pixels), expected, atol=1e-4 * float(expected.abs().max()))
+
+
+def switch_off(block: Any) -> None:
+    """Attention with weights of zero, and an MLP of rank one: as in the last block of EdgeFace-S."""
+    with torch.no_grad():
+        for weights in (*block.xca.parameters(), *block.norm_xca.parameters(), block.gamma_xca):
+            weights.zero_()
+        for layer in (block.mlp.fc1, block.mlp.fc2):
+            layer.weight.copy_(torch.outer(layer.weight[:, 0], layer.weight[0]))
+
+
+def test_what_is_switched_off_is_not_computed(model: AgeModel, tmp_path: Path) -> None:
+    made, paths = copy.deepcopy(model), [tmp_path / "all.onnx", tmp_path / "off.onnx"]
+    pixels = torch.randint(0, 256, (4, 3, SIZE, SIZE), generator=torch.Generator().manual_seed(1))
+    network: Any = made.backbone.network
+    for path in paths:
+        save_checkpoint(path.with_suffix(".safetensors"), made, replace(Config(), SETTINGS), {})
+        agecli.export(path.with_suffix(".safetensors"), out=path)
+        switch_off(network.stages[-1].blocks[-1])
+    with torch.inference_mode():
+        expected = load_checkpoint(paths[1].with_suffix(".safetensors")).model.eval()(pixels).numpy()
+    assert np.allclose(OnnxPredictor(paths[1]).pmf(pixels.numpy().astype(np.uint8)), expected, atol=1e-5)
+    softmaxes, products = ([onnx_cost(path)[part] for path in paths] for part in (0, 1))
+    assert softmaxes[1] == softmaxes[0] - 1
+    assert products[1] < products[0]
+
+
+def onnx_cost(path: Path) -> tuple[int, int]:
+    """How many attentions a graph has, and how many weights its linear layers."""
+    graph = onnx.load(str(path)).graph
+    sizes = {tensor.name: math.prod(tensor.dims) for tensor in graph.initializer}
+    linear = [node for node in graph.node if node.op_type in ("Gemm", "MatMul")]
+    return sum(node.op_type == "Softmax" for node in graph.node), sum(sizes.get(node.input[1], 0) for node in linear)
+
+
+def test_a_layer_of_full_rank_stays_as_it_is() -> None:
+    weight = torch.randn(16, 8, generator=torch.Generator().manual_seed(0))
+    layer = _Linear(weight, torch.zeros(16))
+    assert _thin(layer) is layer
+    low = _Linear(weight[:, :1] @ weight[:1], torch.ones(16))
+    assert isinstance(_thin(low), nn.Sequential)
+    assert torch.allclose(_thin(low)(weight), low(weight), atol=1e-5)
 
 
 def test_another_network_is_not_taken_for_it() -> None:
