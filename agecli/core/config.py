@@ -77,7 +77,11 @@ class ForestConfig:
         "routing in a leaf update: as each mini-batch was seen (the authors' code), or at the current weights (the text)",
     )
     update_rounds: int = setting(
-        20, "rounds of variational bounding in a leaf update", above=0, most=1000, unit="rounds"
+        20,
+        "rounds of variational bounding in a leaf update; 0: leaves stay as they are",
+        least=0,
+        most=1000,
+        unit="rounds",
     )
     assignment: int = setting(0, "number of the random assignment phi, for the same seed", least=0, most=1_000_000)
     ensemble: Ensemble = setting("joint", "trees that learn from a mini-batch: all (joint) or one (alternating, DNDF)")

@@ -195,7 +195,7 @@ class GaussianForest(Forest):
         """Rounds of variational bounding; without the posterior, the rule of NRF, in which rho = P(l | x)."""
         centre = (self.grid.low + self.grid.high) / 2
         leaves = self.leaves
-        for _ in range(rounds if self.posterior else 1):  # in NRF, rho does not depend on the leaves
+        for _ in range(rounds if self.posterior else min(rounds, 1)):  # in NRF, rho does not depend on the leaves
             rho = gaussian.responsibility(routing, y, leaves, tau) if self.posterior else routing.exp()
             if self.noise:
                 rho = rho * gaussian.clean_share(routing, y, leaves, self.noise, len(self.grid))[..., None]

@@ -47,6 +47,16 @@ def test_the_loss_of_a_forest_is_the_mean_of_its_trees_losses() -> None:
         assert torch.allclose(E, torch.stack(losses).mean())
 
 
+def test_an_update_of_no_rounds_leaves_the_leaves_as_they_are() -> None:
+    drf = forests()[0]
+    assert isinstance(drf, GaussianForest)
+    nrf = GaussianForest(drf.phi, drf.leaves, GRID, 0.5, posterior=False)
+    for forest in (*forests(), nrf):
+        before = {name: value.clone() for name, value in forest.state_dict().items()}
+        forest.update(forest.route(UNITS), Y, 1.0, 0)
+        assert all(torch.equal(value, before[name]) for name, value in forest.state_dict().items())
+
+
 def test_a_prior_multiplies_the_distributions_and_lowers_ages() -> None:
     for forest in forests():
         before = forest.pmf(forest.route(UNITS))
