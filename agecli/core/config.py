@@ -127,6 +127,13 @@ class BackboneConfig:
     int8: bool = setting(
         False, "linear layers learn to compute in 8-bit integers (EdgeNeXt with pooled stages): half the time"
     )
+    exact: int = setting(
+        0,
+        "integer layers that compute in float32 all the same: those whose rounding changes the features most",
+        least=0,
+        most=10_000,
+        unit="layers",
+    )
     hidden: float = setting(
         1.0, "share of the hidden units of each MLP that is kept (EdgeNeXt with pooled stages)", above=0, most=1
     )

@@ -226,12 +226,12 @@ def _after_norm(norm: Any, layer: Any) -> _Linear:
     kernel = layer.weight.reshape(*layer.weight.shape[:2], -1)  # (out, in, positions)
     folded = (kernel * norm.weight[:, None]).transpose(1, 2).flatten(1)
     bias = layer.bias + (kernel * norm.bias[:, None]).sum((1, 2))
-    return _Linear(folded, bias, getattr(layer, "range", None))
+    return _Linear(folded, bias, getattr(layer, "limits", None))
 
 
 def _scaled(layer: Any, gamma: Tensor) -> _Linear:
     """A linear layer whose outputs are multiplied by gamma."""
-    return _Linear(layer.weight * gamma[:, None], layer.bias * gamma, getattr(layer, "range", None))
+    return _Linear(layer.weight * gamma[:, None], layer.bias * gamma, getattr(layer, "limits", None))
 
 
 def integer_ranges(module: nn.Module) -> dict[str, tuple[float, float]]:

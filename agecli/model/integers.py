@@ -12,6 +12,7 @@ export then computes in integers what was simulated here (`model.integer_graph`)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -41,15 +42,24 @@ class _Straight(torch.autograd.Function):
 
 
 class Rounded(nn.Module):
-    """Base class of the layers that round their inputs; `range` (2,) are the least and the largest input, 0 included.
+    """Base class of the layers that round their inputs and weights.
 
-    Before the first mini-batch of training, the range is (0, 0), and inputs are not rounded.
+    range: (2,), the least and the largest input, 0 included. Before the first mini-batch of training it is (0, 0), and
+    inputs are not rounded.   exact: (), bool: the layer computes in float32 all the same (`keep_exact`).
     """
 
+    weight: Tensor
     range: Tensor
+    exact: Tensor
+
+    def _take(self, layer: Any) -> None:
+        """Take over the tensors of a layer with floats."""
+        self.weight, self.bias = layer.weight, layer.bias
+        self.register_buffer("range", torch.zeros(2))
+        self.register_buffer("exact", torch.tensor(False))
 
     @torch.no_grad()
-    def _observe(self, x: Tensor) -> None:
+    def observe(self, x: Tensor) -> None:
         """Move the range towards that of a mini-batch."""
         low, high = torch.aminmax(x.float())
         low, high = low.clamp(max=0), high.clamp(min=LEAST_RANGE)
@@ -59,14 +69,25 @@ class Rounded(nn.Module):
         else:
             self.range.lerp_(seen, RATE)
 
-    def rounded(self, x: Tensor) -> Tensor:
+    def rounded_inputs(self, x: Tensor) -> Tensor:
         """The inputs, rounded to 256 levels of their range.   (…) -> (…)"""
+        if self.exact:
+            return x
         if self.training:
-            self._observe(x)
+            self.observe(x)
         if self.range[1] == 0:
             return x
         scale, zero = input_scale(self.range)
         return straight(x.float(), scale, -zero, INPUT_LEVELS - zero)
+
+    def rounded_weights(self) -> Tensor:
+        """The weights, rounded to 127 levels per output.   (out, …)"""
+        return self.weight if self.exact else rounded_weights(self.weight)
+
+    @property
+    def limits(self) -> Tensor | None:
+        """The range, or None if the layer computes in float32."""
+        return None if self.exact else self.range
 
 
 class IntegerLinear(Rounded, nn.Linear):
@@ -74,12 +95,11 @@ class IntegerLinear(Rounded, nn.Linear):
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__(layer.in_features, layer.out_features)
-        self.weight, self.bias = layer.weight, layer.bias
-        self.register_buffer("range", torch.zeros(2))
+        self._take(layer)
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, in) -> (…, out)"""
-        return F.linear(self.rounded(x), rounded_weights(self.weight), self.bias)
+        return F.linear(self.rounded_inputs(x), self.rounded_weights(), self.bias)
 
 
 class IntegerConv2d(Rounded, nn.Conv2d):
@@ -88,12 +108,11 @@ class IntegerConv2d(Rounded, nn.Conv2d):
     def __init__(self, layer: nn.Conv2d) -> None:
         size = (int(layer.kernel_size[0]), int(layer.kernel_size[1]))
         super().__init__(layer.in_channels, layer.out_channels, size, size)
-        self.weight, self.bias = layer.weight, layer.bias
-        self.register_buffer("range", torch.zeros(2))
+        self._take(layer)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, in, H, W) -> (B, out, H / size, W / size)"""
-        return F.conv2d(self.rounded(x), rounded_weights(self.weight), self.bias, self.stride)
+        return F.conv2d(self.rounded_inputs(x), self.rounded_weights(), self.bias, self.stride)
 
 
 def input_scale(limits: Tensor) -> tuple[Tensor, Tensor]:
@@ -139,6 +158,38 @@ def use_integers(backbone: nn.Module, name: str) -> None:
             if hasattr(block, "xca"):
                 fold(block.norm_xca, block.xca.qkv)
                 block.xca.qkv, block.xca.proj = IntegerLinear(block.xca.qkv), IntegerLinear(block.xca.proj)
+
+
+@torch.no_grad()
+def keep_exact(colours: nn.Module, backbone: nn.Module, faces: Sequence[Tensor], count: int) -> None:
+    """Let some integer layers compute in float32: those whose rounding, alone, changes the features most.
+
+    A few layers have rare inputs far from all others, for which 256 levels are too coarse, and cause most of the noise.
+    colours: of the AgeModel, pixels -> inputs of the backbone;   faces: batches of pixels (B, 3, H, W), a hundred in all;
+    count: of the layers that stay exact. The ranges of the layers become those of these faces.
+    """
+    layers = [module for module in backbone.modules() if isinstance(module, Rounded)]
+    backbone.eval()
+    hooks = [layer.register_forward_pre_hook(lambda layer, inputs: layer.observe(inputs[0])) for layer in layers]
+    for layer in layers:
+        layer.exact.fill_(True)
+    goal = _features(colours, backbone, faces)
+    for hook in hooks:
+        hook.remove()
+    std = goal.std(0).clamp_min(LEAST_RANGE)
+    change = []
+    for layer in layers:
+        layer.exact.fill_(False)
+        change.append(float(((_features(colours, backbone, faces) - goal) / std).square().mean()))
+        layer.exact.fill_(True)
+    worst = sorted(range(len(layers)), key=lambda number: -change[number])[:count]
+    for number, layer in enumerate(layers):
+        layer.exact.fill_(number in worst)
+
+
+def _features(colours: nn.Module, backbone: nn.Module, faces: Sequence[Tensor]) -> Tensor:
+    """The features of batches of pixels.   (B, 3, H, W) each -> (n, D)"""
+    return torch.cat([backbone(colours(pixels)) for pixels in faces])
 
 
 def has_integers(backbone: nn.Module) -> bool:

@@ -49,7 +49,8 @@ SAVE_SHARE = 0.05  # of the time that saves may take, for large models
 def _fresh_model(context: RunContext, train: Sequence[int], resumed: bool) -> AgeModel:
     """The model before its first iteration, on its device; `train` are the indices of the training faces.
 
-    resumed: whether its tensors are read from a file next, so that hidden units need not be fitted, which takes minutes
+    resumed: whether its tensors are read from a file next, so that hidden units need not be fitted, nor exact layers
+        chosen, which takes minutes
     Raises InputError if a frozen backbone would have to change.
     """
     model, settings = copy.deepcopy(context.initial_model), context.config.backbone
@@ -59,9 +60,10 @@ def _fresh_model(context: RunContext, train: Sequence[int], resumed: bool) -> Ag
         else:
             context.inputs.thin(model, train)
     if settings.int8 and not has_integers(model.backbone):
-        if settings.freeze:
-            raise InputError("integer layers can't learn in a frozen backbone", hint="train without --freeze")
-        use_integers(model.backbone, settings.name)
+        if resumed and not settings.freeze:
+            use_integers(model.backbone, settings.name)
+        else:
+            context.inputs.start_integers(model, train)
     if context.fine_tuned:
         return model.to(context.device)
     if context.config.forest.standardise or isinstance(context.inputs, FeatureInputs):

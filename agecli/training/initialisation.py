@@ -21,6 +21,7 @@ INPUT_SETTINGS = (
     "backbone.mirror",
     "backbone.stages",
     "backbone.int8",
+    "backbone.exact",
     "backbone.hidden",
     "data.size",
     "data.crop_share",

@@ -19,6 +19,7 @@ from agecli.core.errors import InputError
 from agecli.core.seeding import generator
 from agecli.datasets.manifest import Manifest
 from agecli.model.devices import to_device
+from agecli.model.integers import keep_exact, use_integers
 from agecli.model.network import AgeModel
 from agecli.model.thinning import fit_thin
 from agecli.training.augmentation import augmentation
@@ -29,6 +30,7 @@ from agecli.training.optimisation import Part, backbone_parts
 EVALUATION_BATCH = 32
 Progress = Callable[[int, int], None]  # faces that are done, of all
 STANDARDISE_FACES = 256  # enough for the std of a feature within 5 %
+ROUNDED_FACES = 128  # they pass the network once for each of its layers
 THINNING_FACES = 1200  # of which the last layers, with nine positions, have ten thousand inputs
 
 
@@ -60,6 +62,12 @@ class Inputs(Protocol):
 
     def thin(self, model: AgeModel, train: Sequence[int]) -> None:
         """Leave out hidden units of the backbone, by what it makes of faces of the training part (`backbone.hidden`).
+
+        train: indices of the training part in the manifest. Raises InputError if that can't be.
+        """
+
+    def start_integers(self, model: AgeModel, train: Sequence[int]) -> None:
+        """Give the backbone integer layers, and choose those that stay exact by faces of the training part.
 
         train: indices of the training part in the manifest. Raises InputError if that can't be.
         """
@@ -140,6 +148,13 @@ class PixelInputs:
         settings, faces = self.config.backbone, self._some_faces(model, train, THINNING_FACES)
         fit_thin(model.colours, model.backbone, faces, settings.hidden, settings.name)
 
+    def start_integers(self, model: AgeModel, train: Sequence[int]) -> None:
+        """Replace the linear layers; some faces tell which ones are better not rounded (`backbone.exact`)."""
+        settings = self.config.backbone
+        use_integers(model.backbone, settings.name)
+        if settings.exact:
+            keep_exact(model.colours, model.backbone, self._some_faces(model, train, ROUNDED_FACES), settings.exact)
+
     def _some_faces(self, model: AgeModel, train: Sequence[int], count: int) -> list[Tensor]:
         """Random faces of the training part, as batches of pixels (B, 3, H, W)."""
         chosen = generator(self.config.training.seed, "standardise").permutation(list(train))[:count]
@@ -195,6 +210,10 @@ class FeatureInputs:
     def thin(self, model: AgeModel, train: Sequence[int]) -> None:
         """Raises InputError: the features are those of the whole backbone."""
         raise InputError("a frozen backbone can't lose hidden units", hint="train without --freeze")
+
+    def start_integers(self, model: AgeModel, train: Sequence[int]) -> None:
+        """Raises InputError: the features are those of the float layers."""
+        raise InputError("integer layers can't learn in a frozen backbone", hint="train without --freeze")
 
     def units(self, model: AgeModel, indices: Sequence[int]) -> Units:
         """f(x) of these samples, but for unreadable ones; `broken` are those of the whole manifest."""

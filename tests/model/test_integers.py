@@ -78,19 +78,19 @@ def model(trained: AgeModel) -> AgeModel:
 def test_rounded_inputs_are_256_levels_of_their_range() -> None:
     layer = IntegerLinear(nn.Linear(8, 4)).train()
     x = noise(1000, 8)
-    seen = layer.rounded(x)
+    seen = layer.rounded_inputs(x)
     low, high = layer.range.tolist()
     step = (high - low) / INPUT_LEVELS
     assert low < 0 < high
     assert len(seen.unique()) <= INPUT_LEVELS + 1
-    assert torch.equal(layer.eval().rounded(torch.zeros(1)), torch.zeros(1))  # so padding and ReLU stay exact
+    assert torch.equal(layer.eval().rounded_inputs(torch.zeros(1)), torch.zeros(1))  # so padding and ReLU stay exact
     assert ((seen - x).abs()[(x > low) & (x < high)] <= 0.51 * step).all()
 
 
 def test_before_the_first_mini_batch_nothing_is_rounded() -> None:
     plain = nn.Linear(8, 4)
     layer, x = IntegerLinear(plain).eval(), noise(5, 8)
-    assert torch.equal(layer.rounded(x), x)
+    assert torch.equal(layer.rounded_inputs(x), x)
 
 
 def test_rounded_weights_have_seven_bits_per_output() -> None:
@@ -107,7 +107,7 @@ def test_the_gradient_passes_the_rounding_unchanged() -> None:
     assert x.grad is not None
     assert torch.allclose(x.grad, rounded_weights(layer.weight).sum(0).expand_as(x))
     assert layer.weight.grad is not None
-    assert torch.allclose(layer.weight.grad, layer.rounded(x).sum(0).expand_as(layer.weight), atol=1e-4)
+    assert torch.allclose(layer.weight.grad, layer.rounded_inputs(x).sum(0).expand_as(layer.weight), atol=1e-4)
 
 
 def test_a_checkpoint_with_integers_is_the_same_after_loading(model: AgeModel, tmp_path: Path) -> None:
