@@ -54,6 +54,13 @@ def test_outside_the_main_thread_nothing_is_raised() -> None:
     assert entered
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork server")
+def test_the_fork_server_ignores_ctrl_c_as_of_its_last_import() -> None:
+    code = "import signal, agecli.core.forkserver; signal.raise_signal(signal.SIGINT); print('ignored')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("ignored\n", "")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_line_ends_although_the_main_thread_is_in_native_code(number: signal.Signals) -> None:
