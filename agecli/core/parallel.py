@@ -5,12 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
+from queue import Empty, SimpleQueue
 from typing import ParamSpec, TypeVar
 
 from agecli.core.errors import InputError
+from agecli.core.futures import result, when_done
 from agecli.core.signals import deferred_signals
 from agecli.core.worker_process import start_context, start_worker
 
@@ -45,14 +47,22 @@ def as_done(
     if a process is killed.
     """
     remaining, running = iter(items), dict[Future[Out], In]()
+    done: SimpleQueue[Future[Out]] = SimpleQueue()
     pool = _Pool(count, start_context(), start_worker)
     try:
         while True:
-            running |= {pool.submit(function, item): item for item in islice(remaining, count - len(running))}
+            for item in islice(remaining, count - len(running)):
+                future = pool.submit(function, item)
+                running[future] = item
+                when_done(future, done.put)
             if not running:
                 return
-            for future in wait(running, POLL_EVERY, return_when=FIRST_COMPLETED).done:
-                yield running.pop(future), future.result()
+            try:
+                future = done.get(timeout=POLL_EVERY)
+            except Empty:
+                pass
+            else:
+                yield running.pop(future), result(future)
             poll()
     except BrokenProcessPool as error:
         raise _killed(advice) from error

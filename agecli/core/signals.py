@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 from types import FrameType
 
 log = logging.getLogger("agecli")
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
 OBEYED_WITHIN = 1.5  # seconds for Python to handle a signal; it can't while the main thread is in native code
+ENDED_WITHIN = 20.0  # seconds for the command to end after KeyboardInterrupt; closing a cluster may take 12
 EXIT_CODE = 130  # of errors.Interrupted
-_handled = threading.Event()  # KeyboardInterrupt was raised
+_handled: SimpleQueue[int] = SimpleQueue()  # signals that raised KeyboardInterrupt; handlers may interrupt its `put`
 _watchdog: threading.Thread | None = None
 
 
@@ -23,7 +26,8 @@ def obey_signals() -> None:
     """In the process of the command line: SIGTERM is handled as SIGINT, and both end it whatever native code is doing.
 
     Both raise KeyboardInterrupt, so that temporary files are removed. If the main thread does not get to it within
-    OBEYED_WITHIN seconds, the process exits with 130. Worker processes end with it, and journals are always resumable.
+    OBEYED_WITHIN seconds, or has not ended ENDED_WITHIN seconds later (it waits for a thread that never ends, or a library
+    has caught KeyboardInterrupt), the process exits with 130. Worker processes end with it, and journals are always resumable.
     """
     global _watchdog
     for number in NUMBERS:
@@ -45,19 +49,23 @@ def only_command_line_threads() -> bool:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """The signal handler of the command line."""
-    _handled.set()
+    _handled.put(number)
     raise KeyboardInterrupt
 
 
 def _watch(reader: int) -> None:
-    """Exit if a signal was received and the main thread does not handle it. A `stop_flag` may take its time."""
+    """Exit if a signal was received and the main thread does not handle it, or end after it. A `stop_flag` may take its time."""
     while number := os.read(reader, 1):
         if number[0] not in NUMBERS or isinstance(signal.getsignal(number[0]), _FlagSetter):
             continue
-        if not _handled.wait(OBEYED_WITHIN):
-            os.write(2, b"error: interrupted\n hint: continue with --resume, if there is an --output\n")
-            os._exit(EXIT_CODE)
-        _handled.clear()
+        try:
+            _handled.get(timeout=OBEYED_WITHIN)
+        except Empty:
+            break
+        if not select.select([reader], [], [], ENDED_WITHIN)[0]:
+            break
+    os.write(2, b"error: interrupted\n hint: continue with --resume, if there is an --output\n")
+    os._exit(EXIT_CODE)
 
 
 class _FlagSetter:
@@ -118,10 +126,10 @@ def deferred_signals() -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_BLOCK, NUMBERS)
         yield
     finally:
+        if blocked is not None:  # before the handlers, one of which may raise KeyboardInterrupt here
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         for number, handler in before.items():
             signal.signal(number, handler)
-        if blocked is not None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         for deferred in received:
             signal.raise_signal(deferred)
 

@@ -25,6 +25,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any, TypeVar
 
 from agecli.core.errors import InputError
+from agecli.core.futures import result, when_done
 from agecli.core.signals import deferred_signals, only_command_line_threads
 from agecli.core.worker_process import (
     OUT_OF_MEMORY,
@@ -144,10 +145,10 @@ class Workers:
             self.manager.join()
 
     def _wake(self) -> None:
-        """Wake the manager; call it with the lock held. At most one message is in the pipe, so it never blocks."""
+        """Wake the manager; call it with the lock held. The pipe has one message, or two after an interrupt: it never blocks."""
         if not self.woken:
-            self.woken = True
             self.waker.send_bytes(b"")
+            self.woken = True  # now, as an interrupt before would leave the manager asleep, and `close` waiting for it
 
     # The rest runs in the thread of the manager.
 
@@ -314,10 +315,14 @@ def stream(
     if workers is None:
         return
     queue: deque[tuple[In, Future[Out]]] = deque()
+    unfinished: set[Future[Out]] = set()
     most = QUEUED_PER_PROCESS * workers.count if workers.count > 1 else 0
     for item in remaining:
-        queue.append((item, workers.submit(function, item)))
-        while len(queue) > ahead or sum(not future.done() for _, future in queue) > most:
+        future = workers.submit(function, item)
+        unfinished.add(future)
+        when_done(future, unfinished.discard)
+        queue.append((item, future))
+        while len(queue) > ahead or len(unfinished) > most:
             yield _result(*queue.popleft(), crashed)
     while queue:
         yield _result(*queue.popleft(), crashed)
@@ -328,12 +333,12 @@ def call(function: Callable[[In], Out], item: In, workers: Workers | None) -> Ou
 
     Raises what the function raises, and CrashedError.
     """
-    return function(item) if workers is None else workers.submit(function, item, urgent=True).result()
+    return function(item) if workers is None else result(workers.submit(function, item, urgent=True))
 
 
 def _result(item: In, future: Future[Out], crashed: Callable[[In, str], Out]) -> Out:
     """Wait for the result of an item."""
     try:
-        return future.result()
+        return result(future)
     except CrashedError as error:
         return crashed(item, str(error))

@@ -11,6 +11,7 @@ import numpy as np
 
 from agecli.core.ages import Floats, parse_age
 from agecli.core.files import read_csv
+from agecli.core.futures import results
 from agecli.core.parallel import cores
 from agecli.core.reading import MOST_TABLE
 from agecli.core.records import Sample
@@ -31,7 +32,7 @@ def photo_conditions(folder: Path, samples: Sequence[Sample]) -> dict[str, Float
     sizes = _face_sizes(folder)
     found = {"face size": np.array([sizes.get(sample.path, np.nan) for sample in samples])} if sizes else {}
     with ThreadPoolExecutor(cores()) as pool:  # OpenCV releases the GIL
-        found["sharpness"] = np.array([*pool.map(sharpness, [folder / sample.path for sample in samples])])
+        found["sharpness"] = np.array(results(pool, sharpness, [folder / sample.path for sample in samples]))
     return found
 
 

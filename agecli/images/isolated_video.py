@@ -9,6 +9,7 @@ from itertools import islice
 
 import cv2
 
+from agecli.core.futures import result
 from agecli.core.worker_process import Limits
 from agecli.core.workers import CrashedError, Workers
 from agecli.images.reading import UnreadableError
@@ -56,7 +57,7 @@ class VideoReader:
             return
         coming = self._submit(name, every, 0)
         start = 1
-        while (frame := coming.result()) is not None:
+        while (frame := result(coming)) is not None:
             coming = self._submit(name, every, start)
             start += 1
             yield frame
@@ -66,7 +67,7 @@ class VideoReader:
         if not self.isolated:
             return count_frames(name, every)
         try:
-            return self._process().submit(_count, FrameRequest(name, every, 0)).result()
+            return result(self._process().submit(_count, FrameRequest(name, every, 0)))
         except CrashedError:
             return 1
 

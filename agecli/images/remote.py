@@ -14,6 +14,8 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from agecli.core.errors import InputError, MissingError
 from agecli.core.extras import require
+from agecli.core.futures import result
+from agecli.core.signals import deferred_signals
 from agecli.images.opening import UnreadableError
 
 T = TypeVar("T")
@@ -156,7 +158,8 @@ def fetched(items: Iterable[T], ahead: int = AHEAD) -> Iterator[tuple[T, bytes |
             if isinstance(item, str) and is_url(item):
                 filesystem(item)  # what is missing is an error here, once
                 pool = pool or ThreadPoolExecutor(ahead, "agecli-remote")
-                future = pool.submit(read_url, item)
+                with deferred_signals():
+                    future = pool.submit(read_url, item)
             queue.append((item, future))
             while queue and (queue[0][1] is None or len(queue) >= ahead):
                 yield _finished(*queue.popleft())
@@ -172,6 +175,6 @@ def _finished(item: T, future: Future[bytes] | None) -> tuple[T, bytes | Unreada
     if future is None:
         return item, None
     try:
-        return item, future.result()
+        return item, result(future)
     except UnreadableError as error:
         return item, error

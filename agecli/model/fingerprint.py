@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agecli.core.errors import InputError
+from agecli.core.futures import results
 from agecli.core.parallel import cores
 from agecli.images.alignment import Alignment
 from agecli.images.face_frames import BITS, Floats, face_frame, frequencies, moved_frequencies
@@ -173,7 +174,7 @@ def read_frames(folder: Path, paths: Sequence[str], alignment: Alignment | None)
             return None
 
     with ThreadPoolExecutor(cores()) as pool:  # decoding and resizing release the GIL
-        return list(pool.map(read, paths))
+        return results(pool, read, paths)
 
 
 def read_frequencies(folder: Path, paths: Sequence[str], alignment: Alignment | None) -> Floats:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from agecli.core.errors import InputError, MissingError
 from agecli.core.extras import require
+from agecli.core.futures import results
 from agecli.core.parallel import cores
 from agecli.core.reading import shown
 from agecli.core.signals import deferred_signals
@@ -100,8 +101,9 @@ class OnnxPredictor:
         if count % 2 == 1:
             pixels = np.concatenate((pixels, pixels[-1:]))
         parts = [pixels[start : start + ONNX_BATCH] for start in range(0, len(pixels), ONNX_BATCH)]
-        run = map if self.threads == 1 or len(parts) == 1 else self._threads.map
-        return np.concatenate([*run(self._run, parts)])[:count]
+        if self.threads == 1 or len(parts) == 1:
+            return np.concatenate([*map(self._run, parts)])[:count]
+        return np.concatenate(results(self._threads, self._run, parts))[:count]
 
     def _run(self, pixels: Pixels) -> NDArray[np.float32]:
         """The same for at most ONNX_BATCH faces, in this thread."""

@@ -18,6 +18,7 @@ from agecli.core.locks import locked
 from agecli.core.outputs import check_output
 from agecli.core.parallel import check_workers
 from agecli.core.records import Record
+from agecli.core.signals import deferred_signals
 from agecli.core.streams import Row, destination
 from agecli.core.worker_process import Limits
 from agecli.core.workers import Workers, open_workers, stream
@@ -293,7 +294,8 @@ class Predictions(Iterator[Record]):
 def in_thread(work: Callable[[], None]) -> Iterator[None]:
     """Do some work in a thread during the `with` block, which ends after it."""
     thread = Thread(target=work)
-    thread.start()
+    with deferred_signals():
+        thread.start()
     try:
         yield
     finally:

@@ -56,6 +56,32 @@ def test_outside_the_main_thread_nothing_is_raised() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_line_ends_although_it_waits_for_a_thread_after_the_interrupt(number: signal.Signals) -> None:
+    code = (
+        "import signal, threading; from agecli.core import signals; signals.ENDED_WITHIN = 0.3\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler); signals.obey_signals()\n"
+        "threading.Thread(target=threading.Event().wait).start(); print('ready', flush=True)\n"
+        "try: signal.pause()\n"
+        "except KeyboardInterrupt: pass\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    errors = process.communicate(timeout=30)[1]
+    assert process.returncode == 130
+    assert errors.startswith("error: interrupted\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork server")
+def test_the_fork_server_ignores_ctrl_c_as_of_its_last_import() -> None:
+    code = "import signal, agecli.core.forkserver; signal.raise_signal(signal.SIGINT); print('ignored')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("ignored\n", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_line_ends_although_the_main_thread_is_in_native_code(number: signal.Signals) -> None:
     code = (
         "import hashlib, signal; from agecli.core.signals import obey_signals\n"
