@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -22,6 +23,7 @@ from agecli.model.integers import (
     WEIGHT_LEVELS,
     IntegerConv2d,
     IntegerLinear,
+    keep_exact,
     rounded_weights,
     use_integers,
     weight_scale,
@@ -138,3 +140,34 @@ def test_the_graph_computes_in_integers_what_torch_simulates(model: AgeModel, tm
 def test_another_network_cannot_have_integer_layers() -> None:
     with pytest.raises(InputError, match="resnet18 can't have integer layers"):
         build_model(replace(Config(), {"backbone.name": "resnet18", "backbone.int8": True}))
+
+
+def test_the_layers_whose_rounding_costs_most_stay_exact(trained: AgeModel) -> None:
+    made, batches = copy.deepcopy(trained), pixels(32).split(16)
+    blocks: Any = made.backbone.network
+    spiky = blocks.stages[1].blocks[0].mlp
+    with torch.no_grad():  # one hidden unit with values far above the others: 256 levels are too coarse for these
+        spiky.fc1.bias[0] += 3000
+        spiky.fc2.weight[:, 0] = 0
+    use_integers(made.backbone, "edgenext_xx_small")
+    keep_exact(made.colours, made.backbone, batches, 2)
+    layers = [module for module in made.modules() if isinstance(module, IntegerLinear | IntegerConv2d)]
+    assert sum(bool(layer.exact) for layer in layers) == 2
+    assert spiky.fc2.exact
+    assert all(layer.range[1] > 0 for layer in layers)
+    x, fc2 = noise(10, spiky.fc2.in_features), spiky.fc2.eval()
+    assert torch.equal(fc2(x), F.linear(x, fc2.weight, fc2.bias))
+
+
+def test_exact_layers_are_exact_in_the_graph_and_after_loading(model: AgeModel, tmp_path: Path) -> None:
+    made = copy.deepcopy(model)
+    layers = [module for module in made.modules() if isinstance(module, IntegerLinear | IntegerConv2d)]
+    for layer in layers[::2]:
+        layer.exact.fill_(True)
+    save_checkpoint(tmp_path / "model.safetensors", made, replace(Config(), SETTINGS), {})
+    agecli.export(tmp_path / "model.safetensors", out=tmp_path / "model.onnx")
+    graph = onnx.load(str(tmp_path / "model.onnx")).graph
+    assert [node.op_type for node in graph.node].count("QGemm") == len(layers) - len(layers[::2])
+    again = load_checkpoint(tmp_path / "model.safetensors").model
+    with torch.inference_mode():
+        assert torch.equal(again(pixels(4)), made.eval()(pixels(4)))
