@@ -60,8 +60,8 @@ def test_the_command_line_ends_although_it_waits_for_a_thread_after_the_interrup
     code = (
         "import signal, threading; from agecli.core import signals; signals.ENDED_WITHIN = 0.3\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler); signals.obey_signals()\n"
-        "threading.Thread(target=threading.Event().wait).start(); print('ready', flush=True)\n"
-        "try: signal.pause()\n"
+        "threading.Thread(target=threading.Event().wait).start()\n"
+        "try: print('ready', flush=True); signal.pause()\n"  # the signal may arrive before the pause
         "except KeyboardInterrupt: pass\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
