@@ -21,8 +21,8 @@ from agecli.core.ages import AgeGrid
 from agecli.core.records import Sample
 from agecli.datasets.manifest import read_manifest
 from agecli.images.alignment import Alignment, Photo, align
-from agecli.images.crops import main_face
 from agecli.images.detection import DETECTORS, find_faces
+from agecli.images.face_finder import main_face
 from agecli.images.reading import read_picture
 
 

@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agecli.images.alignment import Alignment, Photo, align
-from agecli.images.crops import Crop, PhotoFaces, main_face
+from agecli.images.crops import Crop, PhotoFaces
 from agecli.images.detection import find_faces
+from agecli.images.face_finder import main_face
 from agecli.images.faces import Face
 from agecli.images.reading import Pixels, cut_aligned, read_picture
 from agecli.model.bundled import named

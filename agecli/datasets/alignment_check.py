@@ -18,7 +18,7 @@ from agecli.core.ages import Floats
 from agecli.core.errors import InputError
 from agecli.datasets.preprocessing import preprocess
 from agecli.images.alignment import Alignment
-from agecli.images.crops import FaceFinder, NoFaceError
+from agecli.images.face_finder import FaceFinder, NoFaceError
 from agecli.images.reading import UnreadableError, read_picture
 
 log = logging.getLogger("agecli")

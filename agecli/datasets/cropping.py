@@ -15,8 +15,8 @@ from PIL import Image
 
 from agecli.core.files import write_bytes
 from agecli.images.alignment import Alignment, Photo, align
-from agecli.images.crops import FaceFinder, NoFaceError
 from agecli.images.encoding import encode
+from agecli.images.face_finder import FaceFinder, NoFaceError
 from agecli.images.faces import Face
 from agecli.images.reading import UnreadableError, read_reduced
 
@@ -138,9 +138,13 @@ def _find(options: CropOptions, photo: PhotoToCrop) -> tuple[Photo, float, CropR
     if options.labelled and not photo.has_age and not (options.folder / photo.source).is_dir():
         return pixels, scale, _failure(photo, "no_age", photo.no_age)
     try:
-        image, scale = read_reduced(options.folder / photo.source)
-        pixels = np.asarray(image)
-        faces = [_row(face, scale) for face in options.finder.find(pixels)] if options.detect else [dict(NOT_DETECTED)]
+        place = options.folder / photo.source
+        if options.detect:
+            pixels, scale, found = options.finder.find_in(place, options.alignment)
+            faces = [_row(face, scale) for face in found]
+        else:
+            image, scale = read_reduced(place)
+            pixels, faces = np.asarray(image), [dict(NOT_DETECTED)]
     except UnreadableError as error:
         return pixels, scale, _failure(photo, "unreadable", str(error))
     except NoFaceError as error:

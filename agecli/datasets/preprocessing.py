@@ -36,9 +36,9 @@ from agecli.datasets.photo_list import Photos, list_photos
 from agecli.datasets.sources.labels import Label
 from agecli.datasets.spooled import ResultIndex
 from agecli.images.alignment import Alignment
-from agecli.images.crops import FaceFinder
 from agecli.images.detection import check_detector
 from agecli.images.encoding import kind_of_name
+from agecli.images.face_finder import FaceFinder
 from agecli.model.framing import alignment_for
 from agecli.scaling.run_files import NAME as PLAN
 

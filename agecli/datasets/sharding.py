@@ -36,8 +36,8 @@ from agecli.datasets.photo_list import list_photos, photo_to_crop
 from agecli.datasets.preprocessing import JOURNAL, alignment_of, foreign_file
 from agecli.datasets.sources.labels import Label
 from agecli.images.alignment import Alignment
-from agecli.images.crops import FaceFinder
 from agecli.images.detection import check_detector
+from agecli.images.face_finder import FaceFinder
 from agecli.images.pack_writing import PackWriter
 from agecli.images.packs import tar_path
 from agecli.scaling.parts import Footer, Tally, do_shard

@@ -1,11 +1,11 @@
-"""Faces of photos: read, detect, choose, align and crop. `predict` and `preprocess` share this; worker processes run it."""
+"""Crops: the faces of a photo as inputs of a network. Worker processes run this."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
 import cv2
 import numpy as np
@@ -14,86 +14,13 @@ from PIL import Image
 from agecli.core.records import Box
 from agecli.core.workers import CrashedError
 from agecli.images.alignment import Alignment, Photo, align
-from agecli.images.detection import find_faces
+from agecli.images.face_finder import FaceFinder, NoFaceError
 from agecli.images.faces import Face
 from agecli.images.isolated_video import VideoReader
+from agecli.images.opening import FORMATS
 from agecli.images.quality import sharpness
-from agecli.images.reading import PictureSpec, Pixels, UnreadableError, cut, cut_aligned, read_reduced
+from agecli.images.reading import MOST_PIXELS, PictureSpec, Pixels, UnreadableError, cut, cut_aligned, read_reduced
 from agecli.images.video import Frame, is_video
-
-
-class NoFaceError(Exception):
-    """No face was detected, or none passed the filters. The message is for the user."""
-
-
-@dataclass(frozen=True)
-class FaceFinder:
-    """Which faces of a photo are used: the detector, filters, and all faces or the main one.
-
-    detector: `auto` or a name in `detection.DETECTORS`.
-    main_only: only the main face (`main_face`); small faces are then not searched for, which is faster.
-    min_face: least side of a face's box, in pixels.
-    min_score: least score of the detector, 0 to 1; None accepts all.
-    looks: `auto`, `fast` or `closer`, as in `find_faces`.
-    frontal_only: faces in profile are left out.
-    """
-
-    detector: str = "auto"
-    main_only: bool = False
-    min_face: int = 0
-    min_score: float | None = None
-    looks: str = "auto"
-    frontal_only: bool = False
-
-    def find(self, photo: Photo) -> list[Face]:
-        """The faces of a photo (H, W, 3), RGB, the largest box first.
-
-        Raises NoFaceError if no face is left, UnreadableError if the detector fails on the photo, and MemoryError.
-
-            FaceFinder(main_only=True).find(photo)[0].box
-        """
-        try:
-            found = find_faces(photo, self.detector, self.looks, self.main_only)
-        except (RuntimeError, cv2.error) as error:  # dlib and OpenCV, on photos of extreme shapes
-            if getattr(error, "code", None) == cv2.Error.StsNoMem:
-                raise MemoryError(str(error)) from error
-            raise UnreadableError(f"the detector failed on it: {error}") from error
-        found = [face for face in found if face.left_eye != face.right_eye]  # they can't be aligned
-        if not found:
-            raise NoFaceError("no face was found")
-        if self.frontal_only:
-            found = [face for face in found if not face.profile]
-            if not found:
-                raise NoFaceError("a face was found in profile only, which shows too little of it to estimate an age")
-        faces = [face for face in found if self._accepts(face)]
-        if not faces:
-            least = f"{self.min_face} pixels and a score of {self.min_score or 0:g}"
-            raise NoFaceError(f"none of its {len(found)} faces has {least}")
-        return [main_face(faces, photo)] if self.main_only else faces
-
-    def _accepts(self, face: Face) -> bool:
-        """Whether a face passes the filters on score and size."""
-        sure = self.min_score is None or face.score >= self.min_score
-        return sure and min(face.box[2:]) >= self.min_face
-
-
-def main_face(faces: Sequence[Face], photo: Photo) -> Face:
-    """The face that a photo is of: the largest product of the box's area and its closeness to the centre of the photo.
-
-    Closeness is 1 - d, where d is the distance between the centres of box and photo, in units of the photo's width and
-    height: 1 in the centre, 0.5 at the middle of an edge. So a large bystander cut off at the border does not win against
-    a face of nearly the same size in the centre (measured in docs/detectors.md).
-
-    faces: at least one.
-    """
-    height, width = photo.shape[:2]
-    return max(faces, key=lambda face: face.size * _closeness(face, width, height))
-
-
-def _closeness(face: Face, width: int, height: int) -> float:
-    """1 for a box in the centre of a photo of this size; less the farther its centre is away."""
-    x, y, w, h = face.box
-    return 1 - math.hypot((x + w / 2) / width - 0.5, (y + h / 2) / height - 0.5)
 
 
 @dataclass(frozen=True)
@@ -154,33 +81,60 @@ class FaceCropper:
         if not item:
             return PhotoFaces(item, status="unreadable", error="its name is empty")
         try:
-            image, scale = read_reduced(Path(item))
+            return self.crop_file(item, Path(item))
         except UnreadableError as error:
             return PhotoFaces(item, status="unreadable", error=str(error))
-        return self.crop_reduced(item, image, scale)
 
-    def crop_reduced(self, name: str, image: Image.Image, scale: float) -> PhotoFaces:
-        """As `crop`, for an image from `read_reduced`; boxes are in pixels of the whole photo."""
-        if scale == 1:
-            return self.crop(name, image)
-        faces = replace(self, min_face=math.ceil(self.min_face / scale)).crop(name, image)
-        return replace(faces, crops=tuple(crop.scaled(scale) for crop in faces.crops))
+    def crop_file(
+        self,
+        name: str,
+        source: Path | BinaryIO,
+        most_pixels: int = MOST_PIXELS,
+        formats: Collection[str] = FORMATS,
+    ) -> PhotoFaces:
+        """The faces of a file; `name` becomes their source, and boxes are in pixels of the photo.
+
+        source, most_pixels, formats: as in `read_reduced`. Raises UnreadableError and MemoryError.
+
+            cropper.crop_file("a.jpg", io.BytesIO(data))
+        """
+        if self.alignment is None:
+            image, scale = read_reduced(source, most_pixels=most_pixels, formats=formats)
+            return PhotoFaces(name, (self._whole(image).scaled(scale),))
+        try:
+            photo, scale, faces = self.finder.find_in(source, self.alignment, most_pixels, formats)
+            return self._faces(name, photo, faces, self.alignment, scale)
+        except NoFaceError as error:
+            return PhotoFaces(name, status="no_face", error=str(error))
 
     def crop(self, name: str, image: Image.Image) -> PhotoFaces:
         """The faces of an upright RGB image; `name` becomes their source."""
         if self.alignment is None:
-            box = (0, 0, image.width, image.height)
-            sharp = sharpness(np.asarray(image))
-            return PhotoFaces(name, (Crop(box, None, cut(image, self.spec), sharpness=sharp),))
+            return PhotoFaces(name, (self._whole(image),))
         photo = np.asarray(image)
         try:
-            finder = FaceFinder(self.detector, self.largest, self.min_face, self.min_score, self.looks, True)
-            faces = finder.find(photo)
-            return PhotoFaces(name, tuple(self._cut(photo, face, self.alignment) for face in faces))
+            return self._faces(name, photo, self.finder.find(photo), self.alignment)
         except NoFaceError as error:
             return PhotoFaces(name, status="no_face", error=str(error))
         except UnreadableError as error:
             return PhotoFaces(name, status="unreadable", error=str(error))
+
+    @property
+    def finder(self) -> FaceFinder:
+        """Which faces are cropped."""
+        return FaceFinder(self.detector, self.largest, self.min_face, self.min_score, self.looks, frontal_only=True)
+
+    def _whole(self, image: Image.Image) -> Crop:
+        """An image that is an aligned face."""
+        box = (0, 0, image.width, image.height)
+        return Crop(box, None, cut(image, self.spec), sharpness=sharpness(np.asarray(image)))
+
+    def _faces(
+        self, name: str, photo: Photo, faces: Iterable[Face], alignment: Alignment, scale: float = 1
+    ) -> PhotoFaces:
+        """The crops of faces; boxes are in pixels of a photo whose sides are `scale` times as long."""
+        try:
+            return PhotoFaces(name, tuple(self._cut(photo, face, alignment).scaled(scale) for face in faces))
         except cv2.error as error:
             return PhotoFaces(name, status="unreadable", error=f"it can't be aligned: {error}")
 

@@ -20,7 +20,7 @@ from agecli.images.looks import detect, shrunk
 SIDE = 96  # pixels of the photo's long side
 TURNED_SIDE = 64  # pixels, to compare directions: smaller, faces that are not upright lose more of their score
 ANY_SCORE = 0.5  # of other faces
-MOST_OTHER = 0.25  # of the face's area; a larger one beside it might be the main one (`crops.main_face`)
+MOST_OTHER = 0.25  # of the face's area; a larger one beside it might be the main one (`face_finder.main_face`)
 LEAST_SIZE = 40  # pixels of the face at SIDE; of 1,200 pictures without a face, one has one so large, with 0.69
 LEAST_SCORE = 0.85  # at SIDE
 LEAST_EYES = 0.28  # distance of YuNet's eyes / side of the box; a head that is turned more may be in profile

@@ -20,7 +20,7 @@ from agecli.images.containers import load, open_member
 from agecli.images.crops import FaceCropper, PhotoFaces, photos_and_frames
 from agecli.images.isolated_video import VideoReader
 from agecli.images.members import Blob, Member
-from agecli.images.reading import Pixels, UnreadableError, read_reduced, upright_rgb
+from agecli.images.reading import Pixels, UnreadableError, upright_rgb
 from agecli.images.remote import fetched
 from agecli.images.video import Frame
 from agecli.prediction.paths import SkippedVideos, expand
@@ -69,7 +69,7 @@ class InputCropper:
             if item.error:
                 raise UnreadableError(item.error)
             data = open_member(item) if isinstance(item, Member) else io.BytesIO(item.data)
-            return self.cropper.crop_reduced(item.source, *read_reduced(data))
+            return self.cropper.crop_file(item.source, data)
         except UnreadableError as error:
             return PhotoFaces(item.source, status="unreadable", error=str(error))
 

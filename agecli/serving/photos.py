@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from agecli.images.crops import FaceCropper, PhotoFaces
 from agecli.images.opening import NotAPictureError, TooLargeError, UnreadableError
-from agecli.images.reading import read_reduced
 from agecli.prediction.standard_input import NAME
 
 FORMATS = (
@@ -44,9 +43,8 @@ class Reading:
 def read_upload(upload: Upload) -> Reading:
     """Decode an upload and find its faces. Nothing is decoded of a photo with too many pixels. Raises MemoryError only."""
     try:
-        image, scale = read_reduced(io.BytesIO(upload.data), most_pixels=upload.most_pixels, formats=FORMATS)
+        faces = upload.cropper.crop_file(NAME, io.BytesIO(upload.data), upload.most_pixels, FORMATS)
     except UnreadableError as error:
         kinds = {NotAPictureError: "not_a_picture", TooLargeError: "too_large"}
         return Reading(PhotoFaces(NAME, status="unreadable", error=str(error)), kinds.get(type(error), "unreadable"))
-    faces = upload.cropper.crop_reduced(NAME, image, scale)
     return Reading(faces, "unreadable" if faces.status == "unreadable" else None)

@@ -22,7 +22,7 @@ import pandas as pd
 from PIL import Image
 
 from agecli.images.alignment import Alignment, align
-from agecli.images.crops import FaceFinder, NoFaceError
+from agecli.images.face_finder import FaceFinder, NoFaceError
 from agecli.images.face_frames import Floats, face_frame
 from agecli.images.reading import read_picture
 from agecli.model.bundled import bundled

@@ -14,7 +14,7 @@ import agecli
 from agecli.core.errors import InputError
 from agecli.datasets.alignment_check import check_aligned, look_at_eyes
 from agecli.images.alignment import Alignment, align
-from agecli.images.crops import FaceFinder
+from agecli.images.face_finder import FaceFinder
 from agecli.images.reading import read_picture
 from agecli.model.framing import alignment_for
 from agecli.training.run_folder import open_run

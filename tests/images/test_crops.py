@@ -13,22 +13,13 @@ from skimage import data
 
 import agecli
 from agecli.core.files import read_csv
-from agecli.images import crops
 from agecli.images.alignment import Alignment, Photo
-from agecli.images.crops import FaceCropper, FaceFinder, NoFaceError, main_face
+from agecli.images.crops import FaceCropper
 from agecli.images.detection import find_faces
-from agecli.images.faces import Face
 from agecli.images.reading import MOST_DECODED, PictureSpec
 
 EXAMPLE = Path(__file__).parent.parent.parent / "docs/example.jpg"
 SPEC = PictureSpec(64, 0.8, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
-BLANK: Photo = np.zeros((100, 200, 3), np.uint8)
-
-
-def face(x: float, y: float, side: float, score: float = 0.9) -> Face:
-    """A face with a square box around x, y."""
-    box = (x - side / 2, y - side / 2, side, side)
-    return Face(box, (x - side / 5, y), (x + side / 5, y), score, "test")
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +31,6 @@ def two_faces() -> Photo:
     photo.paste(head, (0, 10))
     photo.paste(head.resize((160, 188)), (255, 16))
     return np.asarray(photo)
-
-
-def test_a_central_face_wins_against_a_slightly_larger_one_at_the_border() -> None:
-    border, centre, small = face(25, 50, 50), face(100, 50, 45), face(100, 50, 20)
-    assert main_face([border, centre, small], BLANK) is centre
-    assert main_face([border, small], BLANK) is border  # but not against a much larger one
 
 
 def test_predict_and_preprocess_take_the_same_face(two_faces: Photo, tmp_path: Path) -> None:
@@ -61,19 +46,6 @@ def test_predict_and_preprocess_take_the_same_face(two_faces: Photo, tmp_path: P
     assert 255 < x < float(row["left_eye_x"]) < float(row["right_eye_x"]) < x + w
 
 
-def test_faces_are_filtered_before_the_main_one_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    blind = Face((60, 10, 80, 80), (100, 50), (100, 50), 0.99, "test")  # its eyes are one point: it can't be aligned
-    unsure, good = face(100, 50, 60, score=0.4), face(150, 50, 40)
-    monkeypatch.setattr(crops, "find_faces", lambda *_: [blind, unsure, good])
-    assert FaceFinder(main_only=True, min_score=0.5).find(BLANK) == [good]
-    assert FaceFinder(min_face=50).find(BLANK) == [unsure]
-    with pytest.raises(NoFaceError, match="none of its 2 faces has 70 pixels and a score of 0"):
-        FaceFinder(min_face=70).find(BLANK)
-    monkeypatch.setattr(crops, "find_faces", lambda *_: [blind])
-    with pytest.raises(NoFaceError, match="no face was found"):
-        FaceFinder().find(BLANK)
-
-
 def test_boxes_are_in_pixels_of_the_photo_also_if_it_was_reduced(tmp_path: Path) -> None:
     with Image.open(EXAMPLE) as image:
         factor = math.ceil(math.sqrt(MOST_DECODED / (image.width * image.height))) + 1
@@ -83,16 +55,6 @@ def test_boxes_are_in_pixels_of_the_photo_also_if_it_was_reduced(tmp_path: Path)
     assert [value / factor for value in large.crops[0].box] == pytest.approx(small.crops[0].box, abs=6)
     assert replace(cropper, min_face=large.crops[0].box[2] // 2)(str(tmp_path / "large.jpg")).status == "ok"
     assert replace(cropper, min_face=large.crops[0].box[2] * 2)(str(tmp_path / "large.jpg")).status == "no_face"
-
-
-def test_a_face_in_profile_gets_no_age_but_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    side = replace(face(100, 50, 60), profile=True)
-    monkeypatch.setattr(crops, "find_faces", lambda *_: [side])
-    with pytest.raises(NoFaceError, match="in profile only"):
-        FaceFinder(frontal_only=True).find(BLANK)
-    assert FaceFinder().find(BLANK) == [side]  # `preprocess` keeps it: its age is known
-    monkeypatch.setattr(crops, "find_faces", lambda *_: [side, face(30, 50, 40)])
-    assert len(FaceFinder(frontal_only=True).find(BLANK)) == 1
 
 
 def test_records_have_the_distance_between_the_eyes_and_the_sharpness(two_faces: Photo) -> None:

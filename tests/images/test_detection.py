@@ -15,8 +15,8 @@ from agecli.core.errors import InputError, MissingError
 from agecli.images import detection, looks
 from agecli.images.alignment import Alignment, Photo, align
 from agecli.images.classic import cnn_model, hog_model
-from agecli.images.crops import main_face
 from agecli.images.detection import DETECTORS, find_faces
+from agecli.images.face_finder import main_face
 from agecli.images.faces import Face
 from benchmarks.faceless import faceless
 
