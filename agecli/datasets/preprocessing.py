@@ -76,7 +76,7 @@ def preprocess(
     size: side of a crop in pixels, 16 to 4096.   eye_distance, eye_height: of the eyes in a crop, as shares of the side.
         Each replaces that of `target` if it is given.
     no_detect: the photos are aligned faces already, and only resized.
-    all_faces: crop every face of a photo, not only the main one (`crops.main_face`).
+    all_faces: crop every face of a photo, not only the main one (`face_finder.main_face`).
     workers: number of processes.   max_memory, timeout: most GB for a process and seconds for a photo, as in `predict`.
     resume: continue an interrupted run.   dry_run: detect, but write nothing.
     contact_sheet: an image file to draw a sample of the crops into.   force: replace a file that is no contact sheet.

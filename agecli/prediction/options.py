@@ -22,7 +22,7 @@ class Options:
 
     no_detect: bool = False  # the photos are aligned faces already, as `agecli preprocess` makes them
     detector: str = "auto"  # auto, yunet-dlib, yunet, hog, cnn or haar
-    largest: bool = False  # only the main face of each photo (`crops.main_face`)
+    largest: bool = False  # only the main face of each photo (`face_finder.main_face`)
     min_face: int = 0  # pixels; faces whose box has a shorter side than this are left out
     min_score: float | None = None  # 0 to 1; faces with a lower detector score are left out
     readout: str | None = None  # point estimate: mean, median or mode; None is what the model was trained for
