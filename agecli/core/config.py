@@ -37,6 +37,9 @@ class AgesConfig:
     prior: float = setting(
         0.0, "power of the prior 1 / (age + 3) that distributions are multiplied by; 0: none", least=0, most=10
     )  # against too high ages of young people, see models/README.md
+    prior_until: float = setting(
+        0.0, "age from which on the prior is flat; 0: it falls to the end", least=0, most=200, unit="years"
+    )
 
 
 @dataclass(frozen=True)

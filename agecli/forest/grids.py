@@ -46,10 +46,12 @@ def gaussian_pmf(mean: Tensor, variance: Tensor, grid: AgeGrid) -> Tensor:
     return (log_density + (low + high) / 2 * offset).softmax(-1)
 
 
-def youth_prior(grid: AgeGrid, power: float) -> Tensor:
+def youth_prior(grid: AgeGrid, power: float, until: float = 0.0) -> Tensor:
     """(age + 3) ** -power for each year of the grid, scaled to a maximum of 1.   (A,), float32
 
     Log-uniform but for the first years: with power 1, an age between 10 and 20 is as likely as one between 23 and 43.
+    until: the age from which on it is flat, so that it shifts no older people; 0 for none.
     """
-    weight = (years(grid, torch.zeros(1, dtype=torch.float64)) + 3) ** -power
+    age = years(grid, torch.zeros(1, dtype=torch.float64))
+    weight = ((age.clamp(max=until) if until else age) + 3) ** -power
     return (weight / weight.max()).float()

@@ -139,7 +139,7 @@ def build_forest(config: Config, phi: Tensor, grid: AgeGrid) -> Top:
     if config.ages.readout != "paper":
         top.readout = config.ages.readout
     if config.ages.prior:
-        top.prior = youth_prior(grid, config.ages.prior)
+        top.prior = youth_prior(grid, config.ages.prior, config.ages.prior_until)
     return top
 
 

@@ -69,6 +69,13 @@ def test_a_prior_multiplies_the_distributions_and_lowers_ages() -> None:
         assert (after @ torch.arange(81.0).double() < before @ torch.arange(81.0).double()).all()
 
 
+def test_a_prior_is_flat_from_an_age_on() -> None:
+    prior, falling = youth_prior(GRID, 2.0, until=30), youth_prior(GRID, 2.0)
+    assert torch.equal(prior[:31], falling[:31])
+    assert (prior[30:] == prior[30]).all()
+    assert (falling.diff() < 0).all()
+
+
 def test_a_unit_that_several_trees_share_gets_the_sum_of_their_gradients() -> None:
     for forest in forests():
         shared = UNITS.clone().requires_grad_()

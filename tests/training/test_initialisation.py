@@ -33,10 +33,11 @@ def inherit(changes: dict[str, Any], asked: dict[str, Any]) -> Config:
 
 def test_the_prior_over_ages_is_that_of_the_initial_model_or_the_requested_one(trained: Path, tmp_path: Path) -> None:
     known = load_checkpoint(trained)
-    prior = replace(known.config, {"ages.prior": 1.0})
+    prior = replace(known.config, {"ages.prior": 1.0, "ages.prior_until": 30.0})
     save_checkpoint(tmp_path / "prior.safetensors", known.model, prior, known.notes, known.calibration)
     init = {"init": str(tmp_path / "prior.safetensors")}
-    assert inherit(init, {}).ages.prior == 1  # else the model that is kept if none is better is another one
+    kept = inherit(init, {}).ages
+    assert (kept.prior, kept.prior_until) == (1, 30)  # else the model that is kept if none is better is another one
     assert inherit(init, {"ages.prior": 0}).ages.prior == 0
     assert inherit(init, {"ages.prior": 0.5}).forest.trees == 3
 
