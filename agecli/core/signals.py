@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from types import FrameType
+from typing import Any
 
 log = logging.getLogger("agecli")
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
@@ -56,7 +57,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def _watch(reader: int) -> None:
     """Exit if a signal was received and the main thread does not handle it, or end after it. A `stop_flag` may take its time."""
     while number := os.read(reader, 1):
-        if number[0] not in NUMBERS or isinstance(signal.getsignal(number[0]), _FlagSetter):
+        if number[0] not in NUMBERS or isinstance(_handler(number[0]), _FlagSetter):
             continue
         try:
             _handled.get(timeout=OBEYED_WITHIN)
@@ -66,6 +67,24 @@ def _watch(reader: int) -> None:
             break
     os.write(2, b"error: interrupted\n hint: continue with --resume, if there is an --output\n")
     os._exit(EXIT_CODE)
+
+
+def _handler(number: int) -> Any:
+    """The handler of a signal; while the signal is deferred, the one that it is deferred for."""
+    handler = signal.getsignal(number)
+    while isinstance(handler, _Deferrer):
+        handler = handler.before[number]
+    return handler
+
+
+class _Deferrer:
+    """A signal handler: keeps the signals for the handlers `before`, by their numbers."""
+
+    def __init__(self, before: dict[int, Any]) -> None:
+        self.before, self.received = before, list[int]()
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.received.append(number)
 
 
 class _FlagSetter:
@@ -115,13 +134,13 @@ def deferred_signals() -> Iterator[None]:
         with deferred_signals():
             process.start()
     """
-    received: list[int] = []
     in_main = threading.current_thread() is threading.main_thread()  # only there are handlers called, and can be set
-    before = {number: signal.getsignal(number) for number in NUMBERS} if in_main else {}
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in NUMBERS} if in_main else {}
+    deferrer = _Deferrer(before)
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ()) if hasattr(signal, "pthread_sigmask") else None
     try:
         for number in before:
-            signal.signal(number, lambda number, frame: received.append(number))
+            signal.signal(number, deferrer)
         if blocked is not None:
             signal.pthread_sigmask(signal.SIG_BLOCK, NUMBERS)
         yield
@@ -130,8 +149,12 @@ def deferred_signals() -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         for number, handler in before.items():
             signal.signal(number, handler)
-        for deferred in received:
-            signal.raise_signal(deferred)
+        for deferred in deferrer.received:
+            handler = before[deferred]
+            if callable(handler):
+                handler(deferred, None)  # not raised again: to `_watch`, that would be a second signal
+            else:
+                signal.raise_signal(deferred)
 
 
 def unblock_signals() -> None:

@@ -73,6 +73,39 @@ def test_the_command_line_ends_although_it_waits_for_a_thread_after_the_interrup
     assert errors.startswith("error: interrupted\n")
 
 
+DEFERRED = """
+import os, signal, time
+from agecli.core.signals import deferred_signals, obey_signals, stop_flag
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+obey_signals()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_deferred_signal_leaves_time_to_clean_up(number: signal.Signals) -> None:
+    code = (
+        f"{DEFERRED}"
+        f"try:\n  with deferred_signals(), deferred_signals(): os.kill(os.getpid(), {number})\n"
+        "except KeyboardInterrupt: time.sleep(3); print('cleaned up')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "cleaned up\n", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_deferred_signal_sets_the_stop_flag_and_leaves_time_to_save(number: signal.Signals) -> None:
+    code = (
+        f"{DEFERRED}"
+        f"with stop_flag() as stop:\n  with deferred_signals(): os.kill(os.getpid(), {number}); time.sleep(2)\n"
+        "  time.sleep(2); print(stop.is_set())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork server")
 def test_the_fork_server_ignores_ctrl_c_as_of_its_last_import() -> None:
     code = "import signal, agecli.core.forkserver; signal.raise_signal(signal.SIGINT); print('ignored')"
