@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
@@ -18,9 +20,11 @@ log = logging.getLogger("agecli")
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
 OBEYED_WITHIN = 1.5  # seconds for Python to handle a signal; it can't while the main thread is in native code
 ENDED_WITHIN = 20.0  # seconds for the command to end after KeyboardInterrupt; closing a cluster may take 12
+PAUSE_STEP = 0.1  # seconds between two looks at `deadline_paused`
 EXIT_CODE = 130  # of errors.Interrupted
 _handled: SimpleQueue[int] = SimpleQueue()  # signals that raised KeyboardInterrupt; handlers may interrupt its `put`
 _watchdog: threading.Thread | None = None
+_paused = False  # in `deadline_paused`
 
 
 def obey_signals() -> None:
@@ -56,17 +60,48 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _watch(reader: int) -> None:
     """Exit if a signal was received and the main thread does not handle it, or end after it. A `stop_flag` may take its time."""
-    while number := os.read(reader, 1):
-        if number[0] not in NUMBERS or isinstance(_handler(number[0]), _FlagSetter):
+    number = _received(reader)
+    while number is not None:
+        if isinstance(_handler(number), _FlagSetter):
+            number = _received(reader)
             continue
         try:
             _handled.get(timeout=OBEYED_WITHIN)
         except Empty:
             break
-        if not select.select([reader], [], [], ENDED_WITHIN)[0]:
-            break
+        number = _received(reader, ENDED_WITHIN)
     os.write(2, b"error: interrupted\n hint: continue with --resume, if there is an --output\n")
     os._exit(EXIT_CODE)
+
+
+def _received(reader: int, left: float = math.inf) -> int | None:
+    """Wait for one of NUMBERS; None after `left` seconds, in which `deadline_paused` is not counted."""
+    while left > 0:
+        began = time.monotonic()
+        if select.select([reader], [], [], None if math.isinf(left) else min(left, PAUSE_STEP))[0]:
+            number = os.read(reader, 1)[0]
+            if number in NUMBERS:
+                return number
+        if not _paused:
+            left -= time.monotonic() - began
+    return None
+
+
+@contextmanager
+def deadline_paused() -> Iterator[None]:
+    """Time in the `with` block does not count as ENDED_WITHIN: processes that save before they end are waited for.
+
+    They would be killed with this process. A second signal still ends it, within OBEYED_WITHIN if signals are deferred.
+
+        with deadline_paused():
+            pool.shutdown()
+    """
+    global _paused
+    _paused = True
+    try:
+        yield
+    finally:
+        _paused = False
 
 
 def _handler(number: int) -> Any:

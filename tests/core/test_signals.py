@@ -73,9 +73,10 @@ def test_the_command_line_ends_although_it_waits_for_a_thread_after_the_interrup
     assert errors.startswith("error: interrupted\n")
 
 
-DEFERRED = """
-import os, signal, time
-from agecli.core.signals import deferred_signals, obey_signals, stop_flag
+OBEYING = """
+import os, signal, threading, time
+from agecli.core import signals
+from agecli.core.signals import deadline_paused, deferred_signals, obey_signals, stop_flag
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 obey_signals()
@@ -86,8 +87,8 @@ obey_signals()
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_deferred_signal_leaves_time_to_clean_up(number: signal.Signals) -> None:
     code = (
-        f"{DEFERRED}"
-        f"try:\n  with deferred_signals(), deferred_signals(): os.kill(os.getpid(), {number})\n"
+        f"{OBEYING}"
+        f"try:\n  with deferred_signals(), deferred_signals(): os.kill(os.getpid(), {number}); time.sleep(0.5)\n"
         "except KeyboardInterrupt: time.sleep(3); print('cleaned up')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
@@ -98,12 +99,49 @@ def test_a_deferred_signal_leaves_time_to_clean_up(number: signal.Signals) -> No
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_deferred_signal_sets_the_stop_flag_and_leaves_time_to_save(number: signal.Signals) -> None:
     code = (
-        f"{DEFERRED}"
+        f"{OBEYING}"
         f"with stop_flag() as stop:\n  with deferred_signals(): os.kill(os.getpid(), {number}); time.sleep(2)\n"
         "  time.sleep(2); print(stop.is_set())\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")
+@pytest.mark.parametrize(("rest", "code"), [("pass", 0), ("time.sleep(60)", 130)], ids=["ends", "does not end"])
+def test_the_deadline_does_not_count_while_it_is_paused(rest: str, code: int) -> None:
+    text = (
+        f"{OBEYING}signals.ENDED_WITHIN = 0.5\n"
+        "try: os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)\n"
+        "except KeyboardInterrupt:\n  with deadline_paused(): time.sleep(2)\n"
+        f"print('saved', flush=True); {rest}\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (code, "saved\n"), done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")
+def test_a_second_signal_ends_a_paused_deadline() -> None:
+    code = (
+        f"{OBEYING}"
+        "try: os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)\n"
+        "except KeyboardInterrupt:\n"
+        "  with deferred_signals(), deadline_paused(): os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 130, done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGUSR1")
+def test_another_signal_does_not_cancel_the_deadline() -> None:
+    code = (
+        f"{OBEYING}signals.ENDED_WITHIN = 0.5\n"
+        "signal.signal(signal.SIGUSR1, lambda number, frame: None)\n"
+        "try: os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)\n"
+        "except KeyboardInterrupt: os.kill(os.getpid(), signal.SIGUSR1); time.sleep(60)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 130, done.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork server")
