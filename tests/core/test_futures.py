@@ -63,6 +63,7 @@ def interrupted_at(number: int) -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     tracing = sys.gettrace()
     try:
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 reports instructions if it finds this when tracing starts
         sys.settrace(trace)
         yield
     finally:
