@@ -151,12 +151,21 @@ def stop_flag(message: str = "stopping after the next save") -> Iterator[threadi
         yield flag
         return
     handler = _FlagSetter(flag, message)
-    before = {number: signal.signal(number, handler) for number in NUMBERS}
+    before: dict[int, Any] = {number: signal.signal(number, handler) for number in NUMBERS}
     try:
         yield flag
     finally:
-        for number, previous in before.items():
-            signal.signal(number, previous)
+        _restore(before)
+
+
+def _restore(handlers: dict[int, Any]) -> None:
+    """Set signal handlers again. If the first one raises KeyboardInterrupt at once, the others are set all the same."""
+    try:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -182,8 +191,7 @@ def deferred_signals() -> Iterator[None]:
     finally:
         if blocked is not None:  # before the handlers, one of which may raise KeyboardInterrupt here
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        _restore(before)
         for deferred in deferrer.received:
             handler = before[deferred]
             if callable(handler):

@@ -8,10 +8,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 
-from agecli.core.signals import deferred_signals
+from agecli.core.signals import NUMBERS, deferred_signals, stop_flag
 from tests.conftest import two_seconds
 
 
@@ -39,6 +42,26 @@ def test_a_deferred_signal_is_handled_after_the_block(other_thread: bool) -> Non
     finally:
         end.set()
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("block", [deferred_signals, stop_flag])
+def test_an_interrupt_between_two_handlers_leaves_none_behind(
+    block: Callable[[], AbstractContextManager[object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in NUMBERS}
+    set_handler, raised = signal.signal, list[int]()
+
+    def interrupted(number: int, handler: Any) -> Any:
+        """As Python calls the handler of a signal that has arrived before it sets another."""
+        if number == signal.SIGTERM and handler == before[number] and not raised:
+            raised.append(number)
+            raise KeyboardInterrupt
+        return set_handler(number, handler)
+
+    monkeypatch.setattr(signal, "signal", interrupted)
+    with pytest.raises(KeyboardInterrupt), block():
+        pass
+    assert {number: signal.getsignal(number) for number in NUMBERS} == before
 
 
 def test_outside_the_main_thread_nothing_is_raised() -> None:
