@@ -148,11 +148,13 @@ class PixelInputs:
         fit_thin(model.colours, model.backbone, faces, settings.hidden, settings.name)
 
     def start_integers(self, model: AgeModel, train: Sequence[int]) -> None:
-        """Replace the linear layers; some faces tell which ones are better not rounded (`backbone.exact`)."""
+        """Replace the linear layers; some faces tell the ranges of their inputs, so that the model can be validated before
+        its first iteration, and which ones are better not rounded (`backbone.exact`).
+        """
         settings = self.config.backbone
         use_integers(model.backbone, settings.name)
-        if settings.exact:
-            keep_exact(model.colours, model.backbone, self._some_faces(model, train, ROUNDED_FACES), settings.exact)
+        if faces := self._some_faces(model, train, ROUNDED_FACES):
+            keep_exact(model.colours, model.backbone, faces, settings.exact)
 
     def _some_faces(self, model: AgeModel, train: Sequence[int], count: int) -> list[Tensor]:
         """Random faces of the training part, as batches of pixels (B, 3, H, W)."""
