@@ -27,7 +27,7 @@ from agecli.forest.forests import Forest
 from agecli.model.checkpoint import load_checkpoint, write_tensors
 from agecli.model.network import build_model
 from agecli.training.batches import Batch, Stream, feature_batches
-from agecli.training.fold_training import STATE
+from agecli.training.fold_training import STATE, FoldTraining
 from agecli.training.run_folder import open_run
 from tests.conftest import Cli, invoke
 
@@ -341,6 +341,18 @@ def test_refreshed_leaves_are_fitted_to_the_routing_that_predicts(toy: Path, tmp
     assert fitted["forest.mean"].min() >= ages.min()
     one, two = (load_file(tmp_path / str(refresh) / "fold-1/last.safetensors") for refresh in (True, False))
     assert torch.equal(one["f.weight"], two["f.weight"])  # the leaves alone are refreshed
+
+
+@pytest.mark.parametrize(("model", "refreshes"), [("drf", 0), ("regression", 1)])
+def test_leaves_that_stay_as_they_are_need_no_faces(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Any, refreshes: int
+) -> None:
+    """The variance of regression does not depend on rounds of variational bounding."""
+    refreshed: list[FoldTraining] = []
+    monkeypatch.setattr("agecli.training.finishing.refresh_leaves", refreshed.append)
+    settings = {**TINY["settings"], "forest.update_rounds": 0}
+    agecli.train(toy, model=model, out=tmp_path / "run", **{**TINY, "settings": settings})
+    assert len(refreshed) == refreshes
 
 
 def test_balance_draws_rare_ages_more_often(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
