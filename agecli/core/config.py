@@ -400,7 +400,7 @@ def check(config: Config) -> Config:
     InputError: `forest.trees` is 0; it must be above 0
     """
     check_bounds(config)
-    for contradiction in (_classes_with_spread, _nothing_to_select_on, _blended_with_teacher):
+    for contradiction in (_classes_with_spread, _nothing_to_select_on, _blended_with_teacher, _exact_without_integers):
         if error := contradiction(config):
             raise error
     return config
@@ -476,6 +476,16 @@ def _blended_with_teacher(config: Config) -> InputError | None:
     return InputError(
         f"a teacher says nothing of blended faces (`data.blend` is {config.data.blend})",
         hint="use --set data.blend=0, or no training.teacher",
+    )
+
+
+def _exact_without_integers(config: Config) -> InputError | None:
+    """Integer layers that stay exact in a network that has none."""
+    if config.backbone.int8 or not config.backbone.exact:
+        return None
+    return InputError(
+        f"`backbone.exact` is {config.backbone.exact}, but there are no integer layers (`backbone.int8` is false)",
+        hint="use --set backbone.int8=true, or no backbone.exact",
     )
 
 

@@ -44,8 +44,9 @@ def results(pool: Executor, function: Callable[[In], Out], items: Iterable[In]) 
     """
     futures: list[Future[Out]] = []
     try:
-        with deferred_signals():
-            futures += [pool.submit(function, item) for item in items]
+        for item in items:
+            with deferred_signals():
+                futures.append(pool.submit(function, item))
         return [result(future) for future in futures]
     finally:
         with deferred_signals():

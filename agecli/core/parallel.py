@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 
 from agecli.core.errors import InputError
 from agecli.core.futures import result, when_done
-from agecli.core.signals import deferred_signals
+from agecli.core.signals import deadline_paused, deferred_signals
 from agecli.core.worker_process import start_context, start_worker
 
 In = TypeVar("In")
@@ -94,6 +94,6 @@ class _Pool(ProcessPoolExecutor):
             return super().submit(function, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """As in the base class; SIGINT and SIGTERM are handled afterwards."""
-        with deferred_signals():
+        """As in the base class; SIGINT and SIGTERM are handled afterwards. Terminated workers take the time to save."""
+        with deferred_signals(), deadline_paused():
             super().shutdown(wait, cancel_futures=cancel_futures)

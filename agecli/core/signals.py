@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from types import FrameType
+from typing import Any
 
 log = logging.getLogger("agecli")
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
 OBEYED_WITHIN = 1.5  # seconds for Python to handle a signal; it can't while the main thread is in native code
 ENDED_WITHIN = 20.0  # seconds for the command to end after KeyboardInterrupt; closing a cluster may take 12
+PAUSE_STEP = 0.1  # seconds between two looks at `deadline_paused`
 EXIT_CODE = 130  # of errors.Interrupted
 _handled: SimpleQueue[int] = SimpleQueue()  # signals that raised KeyboardInterrupt; handlers may interrupt its `put`
 _watchdog: threading.Thread | None = None
+_paused = False  # in `deadline_paused`
 
 
 def obey_signals() -> None:
@@ -55,17 +60,66 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _watch(reader: int) -> None:
     """Exit if a signal was received and the main thread does not handle it, or end after it. A `stop_flag` may take its time."""
-    while number := os.read(reader, 1):
-        if number[0] not in NUMBERS or isinstance(signal.getsignal(number[0]), _FlagSetter):
+    number = _received(reader)
+    while number is not None:
+        if isinstance(_handler(number), _FlagSetter):
+            number = _received(reader)
             continue
         try:
             _handled.get(timeout=OBEYED_WITHIN)
         except Empty:
             break
-        if not select.select([reader], [], [], ENDED_WITHIN)[0]:
-            break
+        number = _received(reader, ENDED_WITHIN)
     os.write(2, b"error: interrupted\n hint: continue with --resume, if there is an --output\n")
     os._exit(EXIT_CODE)
+
+
+def _received(reader: int, left: float = math.inf) -> int | None:
+    """Wait for one of NUMBERS; None after `left` seconds, in which `deadline_paused` is not counted."""
+    while left > 0:
+        began = time.monotonic()
+        if select.select([reader], [], [], None if math.isinf(left) else min(left, PAUSE_STEP))[0]:
+            number = os.read(reader, 1)[0]
+            if number in NUMBERS:
+                return number
+        if not _paused:
+            left -= time.monotonic() - began
+    return None
+
+
+@contextmanager
+def deadline_paused() -> Iterator[None]:
+    """Time in the `with` block does not count as ENDED_WITHIN: processes that save before they end are waited for.
+
+    They would be killed with this process. A second signal still ends it, within OBEYED_WITHIN if signals are deferred.
+
+        with deadline_paused():
+            pool.shutdown()
+    """
+    global _paused
+    _paused = True
+    try:
+        yield
+    finally:
+        _paused = False
+
+
+def _handler(number: int) -> Any:
+    """The handler of a signal; while the signal is deferred, the one that it is deferred for."""
+    handler = signal.getsignal(number)
+    while isinstance(handler, _Deferrer):
+        handler = handler.before[number]
+    return handler
+
+
+class _Deferrer:
+    """A signal handler: keeps the signals for the handlers `before`, by their numbers."""
+
+    def __init__(self, before: dict[int, Any]) -> None:
+        self.before, self.received = before, list[int]()
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.received.append(number)
 
 
 class _FlagSetter:
@@ -97,12 +151,21 @@ def stop_flag(message: str = "stopping after the next save") -> Iterator[threadi
         yield flag
         return
     handler = _FlagSetter(flag, message)
-    before = {number: signal.signal(number, handler) for number in NUMBERS}
+    before: dict[int, Any] = {number: signal.signal(number, handler) for number in NUMBERS}
     try:
         yield flag
     finally:
-        for number, previous in before.items():
-            signal.signal(number, previous)
+        _restore(before)
+
+
+def _restore(handlers: dict[int, Any]) -> None:
+    """Set signal handlers again. If the first one raises KeyboardInterrupt at once, the others are set all the same."""
+    try:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -115,23 +178,26 @@ def deferred_signals() -> Iterator[None]:
         with deferred_signals():
             process.start()
     """
-    received: list[int] = []
     in_main = threading.current_thread() is threading.main_thread()  # only there are handlers called, and can be set
-    before = {number: signal.getsignal(number) for number in NUMBERS} if in_main else {}
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in NUMBERS} if in_main else {}
+    deferrer = _Deferrer(before)
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ()) if hasattr(signal, "pthread_sigmask") else None
     try:
         for number in before:
-            signal.signal(number, lambda number, frame: received.append(number))
+            signal.signal(number, deferrer)
         if blocked is not None:
             signal.pthread_sigmask(signal.SIG_BLOCK, NUMBERS)
         yield
     finally:
         if blocked is not None:  # before the handlers, one of which may raise KeyboardInterrupt here
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for deferred in received:
-            signal.raise_signal(deferred)
+        _restore(before)
+        for deferred in deferrer.received:
+            handler = before[deferred]
+            if callable(handler):
+                handler(deferred, None)  # not raised again: to `_watch`, that would be a second signal
+            else:
+                signal.raise_signal(deferred)
 
 
 def unblock_signals() -> None:

@@ -92,7 +92,7 @@ class Workers:
     server, since forking a process whose OpenCV or torch has threads can crash. Functions and items must be picklable.
 
         with Workers(4, Limits(memory=10**9, seconds=60)) as workers:
-            workers.submit(read, "photo.jpg").result()
+            result(workers.submit(read, "photo.jpg"))
     """
 
     def __init__(self, count: int, limits: Limits | None = None, alone: int = ALONE) -> None:
@@ -322,7 +322,7 @@ def stream(
         unfinished.add(future)
         when_done(future, unfinished.discard)
         queue.append((item, future))
-        while len(queue) > ahead or len(unfinished) > most:
+        while queue and (len(queue) > ahead or len(unfinished) > most):  # a result can be there before `discard`
             yield _result(*queue.popleft(), crashed)
     while queue:
         yield _result(*queue.popleft(), crashed)

@@ -12,7 +12,7 @@ export then computes in integers what was simulated here (`model.integer_graph`)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -44,8 +44,8 @@ class _Straight(torch.autograd.Function):
 class Rounded(nn.Module):
     """Base class of the layers that round their inputs and weights.
 
-    range: (2,), the least and the largest input, 0 included. Before the first mini-batch of training it is (0, 0), and
-    inputs are not rounded.   exact: (), bool: the layer computes in float32 all the same (`keep_exact`).
+    range: (2,), the least and the largest input, 0 included. Before the first face it is (0, 0), and inputs are not
+    rounded.   exact: (), bool: the layer computes in float32 all the same (`keep_exact`).
     """
 
     weight: Tensor
@@ -141,8 +141,8 @@ def straight(x: Tensor, scale: Tensor, low: Tensor | int, high: Tensor | int) ->
 
 @torch.no_grad()
 def use_integers(backbone: nn.Module, name: str) -> None:
-    """Replace the linear layers of an EdgeNeXt with pooled stages by integer layers, in place; they round from the first
-    mini-batch of training on.
+    """Replace the linear layers of an EdgeNeXt with pooled stages by integer layers, in place; they round inputs from
+    the first faces on that they see in `keep_exact` or in training.
 
     The affine part of each layer norm moves into the linear layer after it: what that layer rounds has a variance of 1.
     name: of the backbone. Raises InputError for another network.
@@ -162,13 +162,15 @@ def use_integers(backbone: nn.Module, name: str) -> None:
 
 @torch.no_grad()
 def keep_exact(colours: nn.Module, backbone: nn.Module, faces: Sequence[Tensor], count: int) -> None:
-    """Let some integer layers compute in float32: those whose rounding, alone, changes the features most.
+    """Set the ranges of the integer layers to those of some faces, and let some layers compute in float32: those whose
+    rounding, alone, changes the features most.
 
     A few layers have rare inputs far from all others, for which 256 levels are too coarse, and cause most of the noise.
     colours: of the AgeModel, pixels -> inputs of the backbone;   faces: batches of pixels (B, 3, H, W), a hundred in all;
-    count: of the layers that stay exact. The ranges of the layers become those of these faces.
+    count: of the layers that stay exact; with 0, only the ranges are set, which takes one pass.
     """
     layers = [module for module in backbone.modules() if isinstance(module, Rounded)]
+    was_training = backbone.training
     backbone.eval()
     hooks = [layer.register_forward_pre_hook(lambda layer, inputs: layer.observe(inputs[0])) for layer in layers]
     for layer in layers:
@@ -176,15 +178,20 @@ def keep_exact(colours: nn.Module, backbone: nn.Module, faces: Sequence[Tensor],
     goal = _features(colours, backbone, faces)
     for hook in hooks:
         hook.remove()
-    std = goal.std(0).clamp_min(LEAST_RANGE)
-    change = []
+    worst = _most_changed(layers, lambda: _features(colours, backbone, faces), goal)[:count] if count else []
+    for layer in layers:
+        layer.exact.fill_(layer in worst)
+    backbone.train(was_training)
+
+
+def _most_changed(layers: Sequence[Rounded], features: Callable[[], Tensor], goal: Tensor) -> list[Rounded]:
+    """The layers, all of them exact, in the order of what the rounding of each changes in the features (n, D), most first."""
+    std, change = goal.std(0).clamp_min(LEAST_RANGE), list[float]()
     for layer in layers:
         layer.exact.fill_(False)
-        change.append(float(((_features(colours, backbone, faces) - goal) / std).square().mean()))
+        change.append(float(((features() - goal) / std).square().mean()))
         layer.exact.fill_(True)
-    worst = sorted(range(len(layers)), key=lambda number: -change[number])[:count]
-    for number, layer in enumerate(layers):
-        layer.exact.fill_(number in worst)
+    return [layers[number] for number in sorted(range(len(layers)), key=lambda number: -change[number])]
 
 
 def _features(colours: nn.Module, backbone: nn.Module, faces: Sequence[Tensor]) -> Tensor:

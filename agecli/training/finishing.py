@@ -10,6 +10,7 @@ import torch
 
 from agecli.core.files import link_whole
 from agecli.core.seeding import generator
+from agecli.forest.forests import Forest
 from agecli.images.alignment import Alignment
 from agecli.model.checkpoint import load_checkpoint
 from agecli.model.fingerprint import read_frames, write_fingerprint
@@ -28,7 +29,7 @@ def finish_fold(training: FoldTraining) -> None:
     """Finish a fold whose iterations are done; all ranks call it, and rank 0 writes.
 
     1. The EMA, if there is one, replaces the weights.
-    2. The leaves are refreshed on routing in evaluation mode (`training.refresh_leaves`).
+    2. The leaves are refreshed on routing in evaluation mode (`training.refresh_leaves`), unless they stay as they are.
     3. best.safetensors and last.safetensors get calibrated intervals, and the fingerprint of the faces they have seen.
     4. The selected one predicts the test part: predictions.csv, distributions.npz and metrics.csv.
     5. state.safetensors is removed.
@@ -40,7 +41,8 @@ def finish_fold(training: FoldTraining) -> None:
     learner.check_weights()
     if learner.average:
         learner.average.settle()
-    if training_config.refresh_leaves:
+    fixed = isinstance(training.model.forest, Forest) and not training.context.config.forest.update_rounds
+    if training_config.refresh_leaves and not fixed:
         refresh_leaves(training)
     mae = training.validate()
     training.note_validation(mae)

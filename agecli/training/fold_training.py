@@ -51,16 +51,15 @@ def _fresh_model(context: RunContext, train: Sequence[int], resumed: bool) -> Ag
 
     resumed: whether its tensors are read from a file next, so that hidden units need not be fitted, nor exact layers
         chosen, which takes minutes
-    Raises InputError if a frozen backbone would have to change.
     """
     model, settings = copy.deepcopy(context.initial_model), context.config.backbone
     if settings.hidden < 1 and not is_thin(model.backbone, settings.name):
-        if resumed and not settings.freeze:
+        if resumed:
             make_thin(model.backbone, settings.name, settings.hidden)
         else:
             context.inputs.thin(model, train)
     if settings.int8 and not has_integers(model.backbone):
-        if resumed and not settings.freeze:
+        if resumed:
             use_integers(model.backbone, settings.name)
         else:
             context.inputs.start_integers(model, train)

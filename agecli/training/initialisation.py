@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from agecli.core.config import BackboneConfig, Config, replace, settings
 from agecli.core.errors import InputError
 from agecli.model.backbones import load_weights
 from agecli.model.bundled import DEFAULT, named
 from agecli.model.checkpoint import Checkpoint, is_checkpoint, load_checkpoint
+from agecli.model.integers import has_integers
 from agecli.model.network import AgeModel, build_model
 from agecli.model.specs import SPECS
+from agecli.model.thinning import is_thin, stages
 
 log = logging.getLogger("agecli")
 INPUT_SETTINGS = (
@@ -84,11 +88,13 @@ def first_model(config: Config, checkpoint: Checkpoint | None) -> tuple[AgeModel
 
     checkpoint: that of `load_initial(config)`, or None for a pretrained backbone with a new forest. Its layers stay as they
     are here, also if the config asks for integers or fewer hidden units: `model.thinning` needs training faces.
-    Raises InputError if the checkpoint has another backbone than the config, MissingError if weights are missing.
+    Raises InputError if the checkpoint has another backbone than the config, or one that can't become what the config asks
+    for, and MissingError if weights are missing.
     """
     known = checkpoint.config.backbone if checkpoint else BackboneConfig()
     model = build_model(replace(config, {"backbone.int8": known.int8, "backbone.hidden": known.hidden}))
     if not checkpoint:
+        _check_changes(config, model.backbone)
         load_weights(model.backbone, config.backbone.name, config.backbone.weights)
         return model, False
     if config.backbone.name != checkpoint.config.backbone.name:
@@ -96,15 +102,8 @@ def first_model(config: Config, checkpoint: Checkpoint | None) -> tuple[AgeModel
             f"{config.init or config.backbone.weights} is a {checkpoint.config.backbone.name}, not a {config.backbone.name}",
             hint="leave out --backbone, or start from another model",
         )
-    if known.int8 and not config.backbone.int8:
-        raise InputError(
-            f"{config.init or config.backbone.weights} has integer layers", hint="leave out backbone.int8=false"
-        )
-    if known.hidden not in (1.0, config.backbone.hidden):
-        raise InputError(
-            f"{config.init or config.backbone.weights} has {known.hidden:g} of the hidden units already",
-            hint=f"leave out backbone.hidden={config.backbone.hidden:g}, or start from a model with all of them",
-        )
+    _check_kept(config, known)
+    _check_changes(config, model.backbone)
     model.backbone.load_state_dict(checkpoint.model.backbone.state_dict())
     if not config.init:
         return model, False
@@ -113,6 +112,41 @@ def first_model(config: Config, checkpoint: Checkpoint | None) -> tuple[AgeModel
         return model, False
     model.load_state_dict(checkpoint.model.state_dict())
     return model, True
+
+
+def _check_kept(config: Config, known: BackboneConfig) -> None:
+    """Raises InputError if the model that a run starts from has integer layers, or fewer hidden units, that can't be changed."""
+    source, settings = config.init or config.backbone.weights, config.backbone
+    if known.int8 and not settings.int8:
+        raise InputError(f"{source} has integer layers", hint="leave out backbone.int8=false")
+    if known.int8 and settings.exact != known.exact:
+        raise InputError(
+            f"{source} has integer layers, {known.exact} of them exact",
+            hint=f"leave out backbone.exact={settings.exact}, or start from a model without integer layers",
+        )
+    if known.hidden not in (1.0, settings.hidden):
+        raise InputError(
+            f"{source} has {known.hidden:g} of the hidden units already",
+            hint=f"leave out backbone.hidden={settings.hidden:g}, or start from a model with all of them",
+        )
+    if known.int8 and settings.hidden != known.hidden:
+        raise InputError(
+            f"{source} has integer layers, which can't lose hidden units",
+            hint=f"leave out backbone.hidden={settings.hidden:g}, or start from a model without integer layers",
+        )
+
+
+def _check_changes(config: Config, backbone: nn.Module) -> None:
+    """Raises InputError if a backbone can't lose hidden units, or have integer layers, as the config asks for: each fold
+    would otherwise find out, when the run folder is written.
+    """
+    settings = config.backbone
+    if settings.hidden < 1 and not is_thin(backbone, settings.name) and settings.freeze:
+        raise InputError("a frozen backbone can't lose hidden units", hint="train without --freeze")
+    if settings.int8 and not has_integers(backbone):
+        stages(backbone, settings.name, "integer layers")
+        if settings.freeze:
+            raise InputError("integer layers can't learn in a frozen backbone", hint="train without --freeze")
 
 
 def _same_forest(one: Config, two: Config) -> bool:

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from agecli.core.config import Config
-from agecli.core.errors import InputError
 from agecli.core.seeding import generator
 from agecli.datasets.manifest import Manifest
 from agecli.model.devices import to_device
@@ -63,13 +62,13 @@ class Inputs(Protocol):
     def thin(self, model: AgeModel, train: Sequence[int]) -> None:
         """Leave out hidden units of the backbone, by what it makes of faces of the training part (`backbone.hidden`).
 
-        train: indices of the training part in the manifest. Raises InputError if that can't be.
+        train: indices of the training part in the manifest.
         """
 
     def start_integers(self, model: AgeModel, train: Sequence[int]) -> None:
         """Give the backbone integer layers, and choose those that stay exact by faces of the training part.
 
-        train: indices of the training part in the manifest. Raises InputError if that can't be.
+        train: indices of the training part in the manifest.
         """
 
     def batches(self, model: AgeModel, train: Sequence[int], stream: Stream) -> Iterable[Batch]:
@@ -149,11 +148,13 @@ class PixelInputs:
         fit_thin(model.colours, model.backbone, faces, settings.hidden, settings.name)
 
     def start_integers(self, model: AgeModel, train: Sequence[int]) -> None:
-        """Replace the linear layers; some faces tell which ones are better not rounded (`backbone.exact`)."""
+        """Replace the linear layers; some faces tell the ranges of their inputs, so that the model can be validated before
+        its first iteration, and which ones are better not rounded (`backbone.exact`).
+        """
         settings = self.config.backbone
         use_integers(model.backbone, settings.name)
-        if settings.exact:
-            keep_exact(model.colours, model.backbone, self._some_faces(model, train, ROUNDED_FACES), settings.exact)
+        if faces := self._some_faces(model, train, ROUNDED_FACES):
+            keep_exact(model.colours, model.backbone, faces, settings.exact)
 
     def _some_faces(self, model: AgeModel, train: Sequence[int], count: int) -> list[Tensor]:
         """Random faces of the training part, as batches of pixels (B, 3, H, W)."""
@@ -208,12 +209,12 @@ class FeatureInputs:
         standardise(model, self.features.values[list(train)])
 
     def thin(self, model: AgeModel, train: Sequence[int]) -> None:
-        """Raises InputError: the features are those of the whole backbone."""
-        raise InputError("a frozen backbone can't lose hidden units", hint="train without --freeze")
+        """Not called: the features are those of the whole backbone, and `first_model` raises InputError."""
+        raise NotImplementedError
 
     def start_integers(self, model: AgeModel, train: Sequence[int]) -> None:
-        """Raises InputError: the features are those of the float layers."""
-        raise InputError("integer layers can't learn in a frozen backbone", hint="train without --freeze")
+        """Not called: the features are those of the float layers, and `first_model` raises InputError."""
+        raise NotImplementedError
 
     def units(self, model: AgeModel, indices: Sequence[int]) -> Units:
         """f(x) of these samples, but for unreadable ones; `broken` are those of the whole manifest."""

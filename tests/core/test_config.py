@@ -92,6 +92,7 @@ def test_a_wrong_setting_is_an_error_that_helps(name: str, value: object, says: 
         ({"data.size": -5}, "data.size"),
         ({"training.momentum": -1}, "training.momentum"),
         ({"data.val_share": 0}, "training.select=last"),
+        ({"backbone.exact": 3}, "backbone.int8=true"),
     ],
 )
 def test_numbers_that_make_no_model_are_named(changes: dict[str, object], says: str) -> None:

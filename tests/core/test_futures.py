@@ -63,6 +63,7 @@ def interrupted_at(number: int) -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     tracing = sys.gettrace()
     try:
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 reports instructions if it finds this when tracing starts
         sys.settrace(trace)
         yield
     finally:
@@ -138,3 +139,21 @@ def test_an_error_is_raised_and_cancels_what_has_not_begun() -> None:
             results(pool, fail, range(100))
         stop.set()
     assert len(begun) < 100
+
+
+def test_what_was_submitted_before_an_error_is_cancelled() -> None:
+    begun, stop = [], threading.Event()
+
+    def wait(number: int) -> None:
+        begun.append(number)
+        stop.wait(DEADLINE)
+
+    def numbers() -> Iterator[int]:
+        yield from range(3)
+        raise ValueError("three")
+
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(ValueError, match="three"):
+            results(pool, wait, numbers())
+        stop.set()
+    assert len(begun) < 2

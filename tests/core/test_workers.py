@@ -10,7 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,29 @@ def test_one_process_answers_before_the_next_item_is_read() -> None:
     with Workers(1, LIMITS) as workers:
         answered.extend(stream(square, names(), workers, lambda item, reason: -1))
     assert answered == [0, 1, 4, 9, 16]
+
+
+class Unheard(Future[int]):
+    """A future with its result, whose first callback the thread that sets the result has not called yet."""
+
+    unheard: Callable[..., object] | None = None
+
+    def add_done_callback(self, fn: Callable[[Future[int]], object]) -> None:
+        if self.unheard:
+            super().add_done_callback(fn)
+        else:
+            self.unheard = fn
+
+
+def test_a_result_may_come_before_its_callback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def submit(function: Callable[[int], int], item: int) -> Future[int]:
+        future = Unheard()
+        future.set_result(function(item))
+        return future
+
+    with Workers(1, LIMITS) as workers:
+        monkeypatch.setattr(workers, "submit", submit)
+        assert list(stream(square, range(3), workers, lambda item, reason: -1)) == [0, 1, 4]
 
 
 def test_without_limits_a_few_photos_need_no_other_process() -> None:

@@ -150,7 +150,8 @@ def test_the_layers_whose_rounding_costs_most_stay_exact(trained: AgeModel) -> N
         spiky.fc1.bias[0] += 3000
         spiky.fc2.weight[:, 0] = 0
     use_integers(made.backbone, "edgenext_xx_small")
-    keep_exact(made.colours, made.backbone, batches, 2)
+    keep_exact(made.colours, made.backbone.train(), batches, 2)
+    assert all(module.training for module in made.backbone.modules())
     layers = [module for module in made.modules() if isinstance(module, IntegerLinear | IntegerConv2d)]
     assert sum(bool(layer.exact) for layer in layers) == 2
     assert spiky.fc2.exact
@@ -171,3 +172,16 @@ def test_exact_layers_are_exact_in_the_graph_and_after_loading(model: AgeModel, 
     again = load_checkpoint(tmp_path / "model.safetensors").model
     with torch.inference_mode():
         assert torch.equal(again(pixels(4)), made.eval()(pixels(4)))
+
+
+def test_a_start_that_remains_the_best_model_rounds_its_inputs(trained: AgeModel, toy: Path, tmp_path: Path) -> None:
+    """Iteration 0 is validated and kept: without ranges, the exported layers would clip all of their inputs."""
+    whole = tmp_path / "whole.safetensors"
+    save_checkpoint(whole, trained, replace(Config(), SETTINGS | {"backbone.int8": False}), {})
+    settings = {"backbone.int8": True, "training.schedule": "steps", "training.warmup": 0}
+    agecli.train(toy, out=tmp_path / "run", init=whole, iterations=2, batch_size=8, lr=1.0, settings=settings)
+    best = load_checkpoint(tmp_path / "run/fold-1/best.safetensors")
+    assert best.notes["iteration"] == 0
+    layers = [module for module in best.model.modules() if isinstance(module, IntegerLinear | IntegerConv2d)]
+    assert all(layer.range[1] > 0 for layer in layers)
+    assert not any(layer.exact for layer in layers)

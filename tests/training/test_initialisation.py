@@ -14,7 +14,9 @@ from agecli.core.errors import InputError
 from agecli.core.files import read_csv
 from agecli.model.bundled import named
 from agecli.model.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from agecli.model.network import build_model, start_leaves
 from agecli.training.initialisation import first_model, load_initial, take_over
+from agecli.training.run_folder import is_run
 from tests.training.test_train import TINY
 
 
@@ -134,3 +136,53 @@ def test_validation_faces_that_the_initial_model_has_seen_are_said(
     agecli.train(toy, out=tmp_path / "new", setup="II", folds="1", init=str(trained), **few)
     (said,) = [record.message for record in caplog.records if "has seen" in record.message]
     assert "validation faces: intervals will be too narrow" in said
+
+
+EDGENEXT = {"backbone": "timm:edgenext_xx_small", "weights": "none"}
+INTEGERS: dict[str, Any] = {"backbone.int8": True, "backbone.exact": 2}
+
+
+@pytest.fixture(scope="module")
+def integers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with integer layers, two of them exact."""
+    path = tmp_path_factory.mktemp("integers") / "model.safetensors"
+    shape = {"backbone.name": EDGENEXT["backbone"], "backbone.stages": 3, "data.size": 64}
+    config = replace(Config(), {**shape, **INTEGERS})
+    model = build_model(config)
+    start_leaves(model.forest, torch.linspace(0, 90, 200), 0)
+    save_checkpoint(path, model, config, {})
+    return path
+
+
+def refused(toy: Path, run: Path, settings: dict[str, Any], **arguments: Any) -> str:
+    """The error of a training run, which leaves no run folder that the corrected command could not use."""
+    with pytest.raises(InputError) as error:
+        agecli.train(toy, out=run, iterations=2, batch_size=8, settings={"data.size": 64, **settings}, **arguments)
+    assert not is_run(run)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"backbone.hidden": 0.5}, "has integer layers, which can't lose hidden units"),
+        ({"backbone.exact": 3}, "has integer layers, 2 of them exact"),
+        ({"backbone.int8": False, "backbone.exact": 0}, "has integer layers"),
+    ],
+)
+def test_integer_layers_can_not_be_changed_again(
+    toy: Path, integers: Path, tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    assert refused(toy, tmp_path / "run", settings, init=integers) == f"{integers} {message}"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"backbone.hidden": 0.5}, "fewer hidden units"), ({"backbone.int8": True}, "integer layers")],
+)
+def test_a_network_that_can_not_be_changed_is_refused_before_the_run_is_written(
+    toy: Path, tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    assert message in refused(toy, tmp_path / "run", change, backbone="resnet18", weights="none")
+    pooled = {**change, "backbone.stages": 3}
+    assert "frozen backbone" in refused(toy, tmp_path / "run", pooled, **EDGENEXT, freeze=True)

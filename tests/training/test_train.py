@@ -21,13 +21,15 @@ from safetensors.torch import load_file
 
 import agecli
 from agecli.core.config import replace
-from agecli.core.errors import InputError
+from agecli.core.errors import InputError, Interrupted
 from agecli.core.files import read_csv
 from agecli.forest.forests import Forest
 from agecli.model.checkpoint import load_checkpoint, write_tensors
 from agecli.model.network import build_model
 from agecli.training.batches import Batch, Stream, feature_batches
-from agecli.training.fold_training import STATE
+from agecli.training.context import Listener
+from agecli.training.fold_training import STATE, FoldTraining
+from agecli.training.loop import Step
 from agecli.training.run_folder import open_run
 from tests.conftest import Cli, invoke
 
@@ -190,6 +192,34 @@ def test_a_polite_stop_saves_and_says_how_to_go_on(cli: Cli, toy: Path, tmp_path
         assert whole.read_bytes() == stopped.read_bytes()
 
 
+class Stopper(Listener):
+    """Ctrl-C after some iterations."""
+
+    def __init__(self, iteration: int) -> None:
+        self.iteration = iteration
+
+    def stepped(self, step: Step, images_per_second: float) -> None:
+        if step.iteration == self.iteration:
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.slow
+def test_integer_layers_and_exact_ones_are_the_same_after_a_stop(toy: Path, tmp_path: Path) -> None:
+    settings = {"data.size": 64, "backbone.stages": 3, "backbone.int8": True, "backbone.exact": 3}
+    chosen: dict[str, Any] = {"backbone": "timm:edgenext_xx_small", "weights": "none", "settings": settings}
+    chosen |= {"data": toy, "iterations": 6, "batch_size": 8, "workers": 0}
+    agecli.train(**chosen, out=tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        agecli.train(**chosen, out=tmp_path / "stopped", listener=Stopper(3))
+    agecli.train(out=tmp_path / "stopped", resume=True, workers=0)
+    whole, stopped = (load_file(tmp_path / run / "fold-1/last.safetensors") for run in ("whole", "stopped"))
+    assert sum(int(value) for name, value in whole.items() if name.endswith(".exact")) == 3
+    assert whole.keys() == stopped.keys()
+    assert [name for name, value in whole.items() if not torch.equal(value, stopped[name])] == []
+    one, two = (tmp_path / run / "fold-1/predictions.csv" for run in ("whole", "stopped"))
+    assert one.read_bytes() == two.read_bytes()
+
+
 @pytest.mark.slow
 def test_a_finished_fold_is_not_run_again(cli: Cli, toy: Path, tmp_path: Path) -> None:
     base = ("--data", toy, *FROZEN, "--iterations", 40, "--setup", "subject", "--out", "a")
@@ -341,6 +371,18 @@ def test_refreshed_leaves_are_fitted_to_the_routing_that_predicts(toy: Path, tmp
     assert fitted["forest.mean"].min() >= ages.min()
     one, two = (load_file(tmp_path / str(refresh) / "fold-1/last.safetensors") for refresh in (True, False))
     assert torch.equal(one["f.weight"], two["f.weight"])  # the leaves alone are refreshed
+
+
+@pytest.mark.parametrize(("model", "refreshes"), [("drf", 0), ("regression", 1)])
+def test_leaves_that_stay_as_they_are_need_no_faces(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Any, refreshes: int
+) -> None:
+    """The variance of regression does not depend on rounds of variational bounding."""
+    refreshed: list[FoldTraining] = []
+    monkeypatch.setattr("agecli.training.finishing.refresh_leaves", refreshed.append)
+    settings = {**TINY["settings"], "forest.update_rounds": 0}
+    agecli.train(toy, model=model, out=tmp_path / "run", **{**TINY, "settings": settings})
+    assert len(refreshed) == refreshes
 
 
 def test_balance_draws_rare_ages_more_often(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
