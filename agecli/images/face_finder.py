@@ -16,7 +16,7 @@ from agecli.images.alignment import Alignment, Photo
 from agecli.images.detection import find_faces
 from agecli.images.faces import Face
 from agecli.images.opening import FORMATS
-from agecli.images.reading import MOST_PIXELS, UnreadableError, read_reduced
+from agecli.images.reading import MOST_DECODED, MOST_PIXELS, UnreadableError, read_reduced
 
 ENOUGH_PIXELS = 4_000_000  # of a JPEG: one of 12 megapixels is decoded at half of its sides, in a third of the time
 ENOUGH_EYES = (
@@ -89,18 +89,20 @@ class FaceFinder:
 
             photo, scale, faces = FaceFinder(main_only=True).find_in(Path("photo.jpg"), Alignment())
         """
-        enough = ENOUGH_PIXELS if self.main_only and self.looks != "closer" else MOST_PIXELS
-        image, scale = read_reduced(source, most_pixels=most_pixels, formats=formats, most_of_jpeg=enough)
-        photo = np.asarray(image)
-        if scale > 1 and image.width * image.height <= 1.1 * enough:  # it may be a reduced JPEG; sizes are rounded up
+        if self.main_only and self.looks != "closer":
+            image, scale = read_reduced(source, MOST_DECODED, most_pixels, formats, ENOUGH_PIXELS)
+            photo = np.asarray(image)
+            # no reduced JPEG; 1.1, because the sides of one are rounded up
+            if scale == 1 or image.width * image.height > 1.1 * ENOUGH_PIXELS:
+                return photo, scale, self._scaled(scale).find(photo)
             with suppress(NoFaceError, UnreadableError):
                 faces = self._scaled(scale).find(photo)
                 if faces[0].eye_distance >= ENOUGH_EYES * alignment.eye_distance * alignment.size:
                     return photo, scale, faces
             if not isinstance(source, Path):
                 source.seek(0)
-            image, scale = read_reduced(source, most_pixels=most_pixels, formats=formats)
-            photo = np.asarray(image)
+        image, scale = read_reduced(source, MOST_DECODED, most_pixels, formats)
+        photo = np.asarray(image)
         return photo, scale, self._scaled(scale).find(photo)
 
     def _scaled(self, scale: float) -> FaceFinder:
