@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 import agecli
@@ -28,42 +28,17 @@ from agecli.model.integers import (
     use_integers,
     weight_scale,
 )
-from agecli.model.network import AgeModel, build_model, start_leaves
+from agecli.model.network import AgeModel, build_model
 from agecli.model.predictors import OnnxPredictor
+from tests.model.small_edgenext import SETTINGS as FLOAT_SETTINGS
+from tests.model.small_edgenext import noise, pixels, trained_model
 
-SIZE = 64
-SETTINGS = {
-    "backbone.name": "timm:edgenext_xx_small",
-    "backbone.stages": 3,
-    "backbone.int8": True,
-    "data.size": SIZE,
-    "data.crop_share": 1.0,
-    "forest.units_std": 0.5,
-}
-
-
-def noise(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def pixels(count: int) -> Tensor:
-    """Pictures with structure, so that they differ in their features."""
-    coarse = torch.rand(count, 3, 6, 6, generator=torch.Generator().manual_seed(3))
-    return (F.interpolate(coarse, (SIZE, SIZE), mode="bicubic") * 255).clamp(0, 255).to(torch.uint8)
+SETTINGS = {**FLOAT_SETTINGS, "backbone.int8": True}
 
 
 @pytest.fixture(scope="module")
 def trained() -> AgeModel:
-    """An EdgeNeXt with GELU, whose norms and layer scales are not trivial, and whose features differ between pictures."""
-    made = build_model(replace(Config(), SETTINGS | {"backbone.int8": False}))
-    with torch.no_grad():
-        for number, (name, weights) in enumerate(made.backbone.named_parameters()):
-            if weights.ndim == 1:
-                weights.add_(noise(*weights.shape, seed=number) * (0.5 if "gamma" in name else 0.1))
-            else:
-                weights.mul_(5)
-    start_leaves(made.forest, torch.linspace(0, 90, 200), 0)
-    return made.eval()
+    return trained_model()
 
 
 @pytest.fixture(scope="module")

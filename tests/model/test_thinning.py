@@ -9,47 +9,19 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 import agecli
 from agecli.core.config import Config, replace
 from agecli.core.errors import InputError
 from agecli.model.checkpoint import load_checkpoint, save_checkpoint
-from agecli.model.network import AgeModel, build_model, start_leaves
+from agecli.model.network import AgeModel, build_model
 from agecli.model.thinning import fit, fit_mlp, fit_thin, hidden_units, is_thin
-
-SIZE, NAME = 64, "timm:edgenext_xx_small"
-SETTINGS = {
-    "backbone.name": NAME,
-    "backbone.stages": 3,
-    "data.size": SIZE,
-    "data.crop_share": 1.0,
-    "forest.units_std": 0.5,
-}
-
-
-def noise(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def pixels(count: int) -> Tensor:
-    """Pictures with structure, so that they differ in their features."""
-    coarse = torch.rand(count, 3, 6, 6, generator=torch.Generator().manual_seed(3))
-    return (F.interpolate(coarse, (SIZE, SIZE), mode="bicubic") * 255).clamp(0, 255).to(torch.uint8)
+from tests.model.small_edgenext import NAME, SETTINGS, SIZE, noise, pixels, trained_model
 
 
 @pytest.fixture(scope="module")
 def trained() -> AgeModel:
-    """An EdgeNeXt whose norms and layer scales are not trivial, and whose features differ between pictures."""
-    made = build_model(replace(Config(), SETTINGS))
-    with torch.no_grad():
-        for number, (name, weights) in enumerate(made.backbone.named_parameters()):
-            if weights.ndim == 1:
-                weights.add_(noise(*weights.shape, seed=number) * (0.5 if "gamma" in name else 0.1))
-            else:
-                weights.mul_(5)
-    start_leaves(made.forest, torch.linspace(0, 90, 200), 0)
-    return made.eval()
+    return trained_model()
 
 
 def thinned(trained: AgeModel, hidden: float) -> AgeModel:
