@@ -28,7 +28,8 @@ def test_an_interrupt_while_workers_start_prints_no_traceback(
         else:
             process.send_signal(number)
         errors = process.communicate(timeout=DEADLINE)[1]  # until its workers have ended, too: they share stderr
-        assert process.returncode == 130, (delay, errors)
+        # a shell sees 130 in both cases; ended by SIGINT itself, after its message: once in hundreds of runs
+        assert process.returncode in (130, -signal.SIGINT), (delay, errors)
         assert "Traceback" not in errors, (delay, errors)
         assert "interrupted" in errors
 
