@@ -6,6 +6,8 @@ import signal
 import sys
 import threading
 
+INTERRUPTED = 130  # exit code; as in errors.Interrupted, which is not imported before a command needs it
+
 
 def main() -> None:
     """The entry point: import the command line, and run it. Ctrl-C during the imports ends the process, silently."""
@@ -16,6 +18,9 @@ def main() -> None:
     try:
         run()
     except SystemExit as end:
+        if end.code == INTERRUPTED:  # Python resets handlers when it ends: a late signal would change the exit code
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
         _leave(end)
         raise
 
