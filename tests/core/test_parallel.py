@@ -44,12 +44,12 @@ def save(number):
         print("begun", flush=True)
         while not stop.is_set():
             time.sleep(0.01)
-        time.sleep(2)
+        time.sleep(6)
         print("saved", flush=True)
 
 
 if __name__ == "__main__":
-    signals.ENDED_WITHIN = 0.5
+    signals.ENDED_WITHIN = 4.0
     obey_signals()
     try:
         list(as_done(save, range(2), 2, "Go on."))
